@@ -207,7 +207,7 @@ class Model:
         return timing, self._flops(batch, response_tokens=0)
 
     def log_probs(self, batch: Batch) -> tuple[Timing, float]:
-        """Times log-probabilities and entropies of responses; returns FLOPs too."""
+        """Returns time and FLOPs of log-probabilities and entropies of responses."""
         timing = timed(
             self._log_probs,
             *(self.params, _rollouts(batch)),
@@ -216,7 +216,7 @@ class Model:
         return timing, self._flops(batch)
 
     def gradient(self, batch: Batch) -> tuple[Timing, float]:
-        """Times forward and backward passes, no optimizer; returns FLOPs too."""
+        """Returns time and FLOPs of forward and backward passes, without optimizer."""
 
         def loss(params: Params, rollouts: Rollouts) -> jax.Array:
             return self._log_probs(params, rollouts)[0].mean()

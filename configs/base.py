@@ -155,7 +155,7 @@ def _data() -> ConfigDict:
     return ConfigDict(
         {
             'dir': '',
-            # Of the appendix's Enigmata runs; the paper gives none for Qwen2.5.
+            # From the appendix's Enigmata runs; the paper gives none for Qwen2.5.
             'max_prompt_tokens': 4096,
             'overlong': 'drop',
             # Silent. Qwen2.5's chat template then writes its default system prompt.

@@ -34,7 +34,7 @@ def get_config() -> ConfigDict:
     """Returns the configuration."""
     config = enigmata.get_config('model=qwen25_7b')
     config.name = 'mixture'
-    # As many devices as there are.
+    # -1 takes all devices.
     config.mesh.update(data=1, fsdp=-1, rollout=1, tensor=1)
     config.train.micro_batch_prompts = 4
     params = config.task.params.to_dict()

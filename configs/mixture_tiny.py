@@ -28,7 +28,7 @@ def get_config() -> ConfigDict:
     config = puzzles_tiny.get_config()
     config.name = 'mixture_tiny'
     mazes = maze_tiny.get_config().task.params.to_dict()
-    # As many to evaluate as of both puzzles.
+    # As many mazes to evaluate as problems of both puzzles.
     mazes |= {'validation_counts': (64,), 'test_counts': (128,)}
     parts = {'mazes': {'weight': 2, 'task': 'maze', 'params': mazes}}
     for name in PUZZLES:

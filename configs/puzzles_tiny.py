@@ -37,7 +37,7 @@ def get_config() -> ConfigDict:
         {
             'puzzles': PUZZLES,
             'levels': ('easy',),
-            # Of each puzzle; nine_puzzle has 1,300 problems in all.
+            # The problems of each puzzle; nine_puzzle has 1,300 in all.
             'train_count': 1_000,
             'validation_count': 32,
             'test_count': 64,

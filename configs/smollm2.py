@@ -91,7 +91,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config.train.micro_batch_prompts = 1
     # Each number of rows has a program of its own: compiled once, then kept.
     config.train.pack_sizes = 16
-    # As experiments/sweeps/smollm2_rates.py chose for both trainings.
+    # Chosen by experiments/sweeps/smollm2_rates.py for both trainings.
     config.optimizer.learning_rate = 1e-5
 
     config.eval.every = 50
@@ -99,7 +99,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config.eval.final_split = 'test'
     config.eval.num_responses = 32
     config.eval.batch_size = 8
-    # Not the paper's 0.95, which would cut rare answers, and they are to be measured.
+    # The paper's 0.95 would cut rare answers, which we want to measure.
     config.eval.top_p = 1.0
 
     config.checkpoint.every = 25
@@ -132,7 +132,7 @@ def _problems(config: ConfigDict, *, trained: bool) -> None:
     config.task.params = ConfigDict(
         {
             'sets': SETS if trained else OUT_OF_DOMAIN,
-            # Of each set. The 499 numbers are all that prime_factorization has.
+            # The problems of each set. prime_factorization has 499 in all.
             'train_count': 320 if trained else 0,
             # The validation split is for tuning, and the test split for results.
             'validation_count': 16 if trained else 0,

@@ -48,7 +48,7 @@ _ARMS = {
     'Pass@1 Training': ('pass_at_1', COLORS[0], MARKERS[0]),
     'Pass@4 Training': ('pass_at_k', COLORS[1], MARKERS[1]),
 }
-# Of the search for the k at which an interval begins or ceases to hold zero.
+# Grid points in the search for the k whose intervals contain zero.
 _STEPS = 2_000
 
 Curves = Mapping[str, np.ndarray]

@@ -114,7 +114,7 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
         ax.axvline(0.0, color='black', linewidth=0.8)
         ax.grid(alpha=0.25)
         ax.spines[['top', 'right']].set_visible(False)
-        # Of a point outside no interval reaches in.
+        # No interval of a point outside reaches inside.
         inside = {
             arm: point
             for arm, point in drawn[setting].items()

@@ -83,7 +83,7 @@ def python(*arguments):
                 lines.append(line)
                 yield line
         except BaseException:
-            # Whoever interrupts the cell means the run, which then saves its state.
+            # Interrupting the cell stops the run, which saves its state.
             process.terminate()
             raise
     if process.returncode:

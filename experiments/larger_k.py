@@ -66,7 +66,7 @@ from passk_jax.sampling import Purpose
 from passk_jax.setup.setup import Setup, make_setup
 
 KS = (1, 2, 4, 8)
-# Whose expected gradients are those of pass@1 and of pass@8.
+# Their expected gradients are those of pass@1 and of pass@8.
 _FOLLOWS = (('rloo', {}), ('canonical_k', {'k': 8}))
 # The steps of a policy; ``None``: those of the whole run.
 POLICIES = {'before RL': 0, 'after 50 steps': 50, 'after RL': None}
@@ -289,7 +289,7 @@ def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
     head = [policy, *_TITLES.values()]
     lines = []
     for i, k in enumerate(KS):
-        # Only products have a unit, which says nothing.
+        # Products have an arbitrary unit: their means are left out.
         means = [
             f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
             for name, values in found.items()

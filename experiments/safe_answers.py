@@ -51,7 +51,7 @@ def main(
             (arm.name, directory)
             for arm in sweep.arms
             for directory in sorted(pathlib.Path(workdir).glob(f'{arm.name}_seed*/'))
-            # Not a later stage of it.
+            # Later stages have other names.
             if directory.name.removeprefix(f'{arm.name}_seed').isdigit()
         ]
         if not found:

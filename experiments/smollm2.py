@@ -84,7 +84,7 @@ def convert(file: pathlib.Path, target: pathlib.Path) -> None:
     for name in _LEFT_OUT:
         fields.pop(name, None)
     config = transformers.LlamaConfig(**{**fields, 'rms_norm_eps': NORM_EPS})
-    # What was read from a quantized file refuses to be saved.
+    # transformers cannot save a model that was read from a quantized file.
     model = transformers.LlamaForCausalLM(config)
     model.load_state_dict(read.state_dict())
     model.save_pretrained(target)

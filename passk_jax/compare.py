@@ -1,17 +1,18 @@
-"""Compares runs by their evaluations: pass@k for every k, Cover@tau, problems solved.
+"""Compares runs by their evaluations: pass@k for every k, Cover@tau, solved problems.
 
     python -m passk_jax.compare runs/pass_at_1 runs/pass_at_k
 
-An argument is an arm: a run directory, or several separated by commas, which are the
-seeds of one training. ``NAME=`` before it names the arm. A file that ``evaluate`` wrote
-(``evaluation/by_command/*.jsonl``) stands for a run. Runs are paired by their seeds,
-and files outside of run directories by their order. The first arm is the baseline:
+Each argument is an arm: one run directory, or several separated by commas, one for each
+seed. ``NAME=`` before it names the arm. A records file that ``evaluate`` wrote
+(``evaluation/by_command/*.jsonl``) may replace a run directory. Runs are paired by
+their seeds, files outside of run directories by their order. The first arm is the
+baseline:
 
     python -m passk_jax.compare grpo=runs/a0,runs/a1 'pass@4=runs/b0,runs/b1' \\
         --split=test --output=compare.json --figure=compare.png
 
-It prints Markdown. ``--output`` has every k and tau and the problems solved. It uses no
-device.
+It prints Markdown. ``--output`` writes every k and tau and the solved problems as JSON.
+It uses no device.
 """
 
 import dataclasses
@@ -50,7 +51,7 @@ from passk_jax.report.panels import Panel, Series
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
 Named = tuple[str, Sequence[Evaluation]]
-"""The name of an arm, and its evaluations."""
+"""An arm's name and its evaluations."""
 
 
 def main(
@@ -92,10 +93,7 @@ def _real(path: str) -> pathlib.Path:
 
 
 def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
-    """Reads one arm, of which nothing is compared with others.
-
-    Arguments and errors are those of :func:`read_named`.
-    """
+    """Reads one arm without a comparison; see :func:`read_named`."""
     return _make_arm(*read_named(argument, split=split, step=step))
 
 
@@ -104,15 +102,16 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
 
     Args:
         argument: ``[name=]run[,run...]``.
-        split, step: of the evaluations in run directories; ``None``: each run's last.
+        split, step: which evaluation to read in run directories; ``step=None``: the
+            last one of each run.
 
     Returns:
-        The arm's name, and its evaluations.
+        The arm's name and its evaluations.
 
     Raises:
-        InputError: there is no such run or evaluation, or it is damaged.
+        InputError: a run or evaluation is missing or damaged.
     """
-    # A directory may have an equals sign in its name.
+    # A directory name may contain an equals sign.
     name, equals, paths = argument.partition('=')
     if not equals or '/' in name or pathlib.Path(argument.partition(',')[0]).exists():
         name, paths = argument, argument
@@ -123,7 +122,7 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
 
 
 def make_arms(pairs: Sequence[Named]) -> list[Arm]:
-    """The arms of evaluations.
+    """Makes arms from named evaluations.
 
     Raises:
         InputError: there are none, two have one name, or they cannot be compared.
@@ -146,7 +145,7 @@ def markdown(
     measures: dict[str, list[Measured]],
     sets: dict[str, list[int]],
 ) -> str:
-    """The comparison as tables: measures at powers of two, and sets of problems."""
+    """Formats the comparison as tables: measures at powers of two, solved problems."""
     num_ks = len(measures) - len(COVERAGES)
     names = [f'pass_at_{k}' for k in metrics.powers_of_two(num_ks)]
     if f'pass_at_{num_ks}' not in names:
@@ -184,15 +183,15 @@ def markdown(
         lines += markdown_table(['problems solved by', 'number'], rows)
     else:
         lines += [
-            'The numbers of responses n differ: more of them solve more problems, so '
-            'nothing is said of the problems that only one arm solves, and Cover@tau '
-            'is a share of other numbers.'
+            'The numbers of responses n differ. More responses solve more problems, so '
+            'the problems that only one arm solves are not listed, and Cover@tau '
+            'compares shares of different n.'
         ]
     return '\n'.join(lines) + '\n'
 
 
 def panels(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> list[Panel]:
-    """Pass@k, its difference to the baseline, and Cover@tau."""
+    """Makes the panels: Pass@k, its difference to the baseline, and Cover@tau."""
     num_ks = len(measures) - len(COVERAGES)
     of_k = [measures[f'pass_at_{k}'] for k in range(1, num_ks + 1)]
     of_tau = [measures[f'cover_at_{tau:g}'] for tau in COVERAGES]
@@ -216,7 +215,7 @@ def panels(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> list[Pan
 
 
 def make_caption(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> str:
-    """The lines below the panels: what the bands are, and what the seeds say."""
+    """Makes the lines below the panels: what bands show, and differences over seeds."""
     lines = [
         'bands: 95 % intervals over problems (bootstrap); those of a difference are '
         'paired'
@@ -237,21 +236,21 @@ def make_caption(arms: Sequence[Arm], measures: dict[str, list[Measured]]) -> st
 def _series(
     name: str, number: int, x: Sequence[float], values: Sequence[Estimate]
 ) -> Series:
-    """The line of the arm of this number."""
+    """Makes the line of the arm with this number."""
     color, marker = (cycle[number % len(cycle)] for cycle in (COLORS, MARKERS))
     band = {'low': [v.low for v in values], 'high': [v.high for v in values]}
     return Series(name, x, [v.mean for v in values], color, marker=marker, **band)
 
 
 def _sizes(arm: Arm) -> str:
-    """How many runs and responses an arm has."""
+    """Formats an arm's numbers of runs and responses."""
     numbers = sorted({int(n) for n in np.unique(arm.num_responses)})
     runs = len(arm.sources)
     return f'{runs} run{"s" * (runs > 1)}, n = {", ".join(map(str, numbers))}'
 
 
 def _unpaired(arms: Sequence[Arm]) -> list[str]:
-    """Which arms have other numbers of runs than the first."""
+    """Lists the arms whose number of runs differs from the first arm's."""
     base, *variants = arms
     return [
         f'{base.name} has {len(base.sources)} runs and {arm.name} {len(arm.sources)}'
@@ -261,7 +260,7 @@ def _unpaired(arms: Sequence[Arm]) -> list[str]:
 
 
 def as_json(values: Any) -> Any:
-    """The same with ``None`` for NaN, which JSON lacks, in dicts and sequences."""
+    """Replaces NaN by ``None``, as JSON needs, in nested dicts and sequences."""
     if isinstance(values, dict):
         return {key: as_json(value) for key, value in values.items()}
     if isinstance(values, (list, tuple)):

@@ -54,9 +54,9 @@ def leave(cause: object, *steps: Callable[[], object]) -> None:
     """Runs every clean-up step of a block, and raises the first error.
 
     Args:
-        cause: the error that ends the block, or its class; ``None``: it ended well.
-        *steps: called in order, all of them. The first error is raised unless there is
-            a cause. Later errors usually follow from it, and are only logged.
+        cause: the error that ends the block, or its class; ``None`` without an error.
+        *steps: functions called in order. The first error is raised unless there is a
+            cause. Later errors usually follow from it, and are only logged.
     """
     first = None
     for step in steps:
@@ -64,7 +64,7 @@ def leave(cause: object, *steps: Callable[[], object]) -> None:
             step()
         except Exception as error:
             if cause or first:
-                logging.warning('and then: %s: %s', type(error).__name__, error)
+                logging.warning('a later error: %s: %s', type(error).__name__, error)
             else:
                 first = error
     if first:

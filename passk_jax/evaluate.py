@@ -2,26 +2,26 @@
 
     python -m passk_jax.evaluate --workdir=runs/maze_tiny --split=test
 
-It samples as the run's own evaluations do, except where a flag says otherwise. It
-prints a table of metrics. It writes the answers to every problem, and the settings, to
-``<workdir>/evaluation/by_command/``, in files whose names say what the flags changed.
-``--hosts`` and ``--mesh`` say where it runs and change no response. Results of other
-settings or problems are replaced only by ``--overwrite``.
+It samples as the run's evaluations do, unless a flag changes that. It prints a table of
+metrics. It writes the answers to every problem and the settings to
+``<workdir>/evaluation/by_command/``; the file names contain what the flags change.
+``--hosts`` and ``--mesh`` set where it runs and change no response. It replaces results
+of other settings or problems only with ``--overwrite``.
 
     python -m passk_jax.evaluate --workdir=runs/mine --task=korbench,arc --data_dir=DIR
 
-Other tasks are those of ``python -m passk_jax.tasks``, which says how to get their
-problems and where in ``--data_dir`` to put them. They may also be config files, which
-set ``task``, ``data.dir`` and the limit of the prompt. It prints Pass@1 and Pass@k by
-category and overall, and writes that table as Markdown beside the records of each task.
-Problems that the run was trained on are left out and counted. A task that has results
-is not sampled again, so an interrupted command goes on where it stopped.
+``--task`` evaluates on other tasks. ``python -m passk_jax.tasks`` lists them, and says
+how to get their problems and where in ``--data_dir`` to put them. A config file, which
+sets ``task``, ``data.dir`` and the prompt limit, also names a task. It prints Pass@1
+and Pass@k by category and overall, and writes that table as Markdown next to each
+task's records. It leaves out and counts the problems that the run was trained on. It
+does not sample a task again that has results, so an interrupted command resumes.
 
     python -m passk_jax.evaluate --model=HuggingFaceTB/SmolLM2-135M-Instruct \\
         --task=configs/smollm2.py:sets=out_of_domain --workdir=runs/published
 
-A published model needs no run. The first config file of ``--task`` says how it is
-prompted and sampled, and without one ``configs/base.py``. The results are in
+A published model needs no run. The first config file of ``--task``, by default
+``configs/base.py``, sets the prompts and the sampling. The results are in
 ``--workdir``, by default ``runs/published_<model>``.
 """
 
@@ -62,20 +62,20 @@ from passk_jax.setup.setup import Setup, make_setup
 from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
 
-# A task, and where its problems are.
+# A task's configuration, and the data settings of its problems.
 _Problems = tuple[TaskConfig, DataConfig]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """An evaluation to make.
+    """A planned evaluation.
 
     Attributes:
-        setup: of its task.
+        setup: the setup with the evaluation's task.
         batches: its problems.
         left_out: the problems that it leaves out; see ``category_table``.
-        settings: what decides its results, as JSON would have it.
-        path: of its results, without an ending.
+        settings: the settings that decide its results, as JSON values.
+        path: path of its results, without a suffix.
     """
 
     setup: Setup
@@ -101,16 +101,16 @@ def main(
     hosts: str = '',
     **options: float | None,
 ) -> None:
-    """Evaluates a run or a published model; prints a table, keeps the records."""
+    """Evaluates a run or a published model; prints a table and writes the records."""
     path, config = _opened(workdir, model, task=task, step=step, mesh=mesh)
     options |= {'num_responses': num_responses, 'num_problems': num_problems}
     config, changes = _changed(config, options, max_response_tokens)
     more_tasks = other_tasks.read_tasks(task, config.data, data_dir)
     check_evaluation(config)
-    # Verdicts, and no advantages.
+    # An evaluation uses the task's verdicts but no advantage.
     check_sources(path, config.model, dataclasses.asdict(config.task))
     directory = path / 'evaluation' / 'by_command'
-    # Now, so that an error comes before an hour of sampling.
+    # Made now so that an error comes before an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
@@ -123,14 +123,14 @@ def main(
     for name, other in (more_tasks or {'': None}).items():
         flags = {'task': name} | changes if name else changes
         file = directory / saved.name_of(split, step, flags)
-        # All are checked before the first one samples for an hour.
+        # Check all tasks before the first one samples for an hour.
         with other_tasks.errors_of(name):
             plans[name] = plan = _plan(setup, other, split, file, about, seen)
         if model is not None:
             show_first_problem(
                 plan.setup.task, plan.batches.tokenized, setup.tokenizer, split=split
             )
-    # Process 0 alone has the files.
+    # Only process 0 reads the files.
     there = [] if overwrite else broadcast(lambda: _there(plans))
     missing = {name: plan for name, plan in plans.items() if name not in there}
     _evaluate(missing, split, step, model=model, workdir=path)
@@ -156,10 +156,10 @@ def _opened(
     step: int | None,
     mesh: str | None,
 ) -> tuple[pathlib.Path, ExperimentConfig]:
-    """The directory of the results, and the configuration of the run or the model.
+    """Returns the results' directory, and the configuration of the run or model.
 
     Raises:
-        InputError: neither is given, or flags that do not go together.
+        InputError: neither is given, or flags contradict each other.
     """
     if model is None:
         if workdir is None:
@@ -177,7 +177,7 @@ def _opened(
     path = pathlib.Path(workdir or f'runs/published_{name}')
     if (path / 'config.json').exists():
         raise InputError(f'{path} is a run: give --model another --workdir')
-    # What is no model leaves no directory behind.
+    # Read config.json now, so that a wrong model name leaves no directory behind.
     read_json(source_directory(model, ['config.json']) / 'config.json')
     return path, published_config(model, task, mesh)
 
@@ -190,14 +190,14 @@ def _about(
     step: int | None,
     more_tasks: bool,
 ) -> tuple[dict[str, Any], tuple[Collection[str], bool]]:
-    """What decides the results of all tasks, and what the policy was trained on."""
+    """Returns the settings that all tasks share, and the training problems' hashes."""
     if model is None:
         step = newest_step(workdir) if step is None else step
         checkpoint = workdir / 'checkpoints' / str(step)
         identity = broadcast(lambda: commits.identity(checkpoint))
         seen = other_tasks.training_problems(_trained_on(config) if more_tasks else ())
     else:
-        # Nobody knows what it was trained on.
+        # The training problems of a published model are unknown.
         step, seen = 0, (frozenset(), False)
         identity = broadcast(lambda: digest_weights(model))
     about = {'step': step, 'checkpoint': identity}
@@ -212,7 +212,7 @@ def _plan(
     about: Mapping[str, Any],
     trained_on: tuple[Collection[str], bool],
 ) -> _Plan:
-    """The evaluation of another task, or of the run's own.
+    """Plans the evaluation of another task, or of the run's task.
 
     ``trained_on`` has the content hashes of the training problems, and whether they are
     complete.
@@ -234,7 +234,7 @@ def _plan(
 
 
 def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
-    """Tasks of the run and of those that it goes on from; ``None``: a run is gone."""
+    """Lists the tasks of the run and of those it started from; ``None``: unreadable."""
     sources: list[_Problems | None] = [(config.task, config.data)]
     names = set()
     while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:
@@ -243,14 +243,16 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
             path = pathlib.Path(config.init.checkpoint).expanduser()
             config = saved_config.run_config(path)
         except InputError as error:
-            logging.warning('what an earlier run trained on is not known: %s', error)
+            logging.warning(
+                'the training problems of an earlier run are unknown: %s', error
+            )
             return [*sources, None]
         sources.append((config.task, config.data))
     return sources
 
 
 def _there(plans: Mapping[str, _Plan]) -> list[str]:
-    """The other tasks that have results; InputError if their settings differ."""
+    """Lists the other tasks that have results; InputError if settings differ."""
     names = [
         name
         for name, plan in plans.items()
@@ -258,7 +260,9 @@ def _there(plans: Mapping[str, _Plan]) -> list[str]:
     ]
     for name in names:
         file = f'{plans[name].path}.json'
-        logging.info('%s: as in %s; --overwrite samples it again', name, file)
+        logging.info(
+            '%s: the results are in %s; --overwrite samples it again', name, file
+        )
     return names
 
 
@@ -270,10 +274,10 @@ def _evaluate(
     model: str | None,
     workdir: pathlib.Path,
 ) -> None:
-    """Makes and keeps evaluations of a checkpoint, or of a published model."""
+    """Runs the planned evaluations of a checkpoint or a published model."""
     if not plans:
         return
-    # Tasks share policy and mesh.
+    # All tasks share the policy and the mesh.
     setup = next(iter(plans.values())).setup
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
@@ -299,7 +303,7 @@ def _table(
     evaluations: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
     tasks: Mapping[str, Task],
 ) -> str:
-    """The table of the records and summaries of these tasks."""
+    """Makes the table of these tasks' records and summaries."""
     groups = {
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }
@@ -317,9 +321,9 @@ def _changed(
     options: Mapping[str, float | None],
     max_response_tokens: int | None,
 ) -> tuple[ExperimentConfig, dict[str, Any]]:
-    """Sets fields of ``eval`` and the limit of a response, except to ``None``.
+    """Applies the flags that are not ``None`` to the configuration.
 
-    It also returns those that changed.
+    Returns the new configuration and the values that differ from the old one.
     """
     before, values = dataclasses.asdict(config.eval), configs.to_dict(config)
     values['eval'] |= {k: v for k, v in options.items() if v is not None}

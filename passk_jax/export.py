@@ -4,8 +4,8 @@
 
 The new directory has config.json (the source's, if the policy has a source), the
 weights, the tokenizer with its chat template, and generation_config.json. It appears
-once everything is written. ``--hosts`` and ``--mesh`` say where the checkpoint is read
-and change no byte. Nothing here needs torch.
+only when it is complete. ``--hosts`` and ``--mesh`` set where the checkpoint is read
+and change no byte. This needs no torch.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ def main(
         raise InputError(f'{dtype=} must be one of {list(hf_save.DTYPES)}')
     path = pathlib.Path(workdir)
     config = saved_config.run_config(path, mesh)
-    # The default is the type to which the run cast its weights for sampling.
+    # The run cast its weights to this type for sampling.
     dtype = dtype or config.model.compute_dtype
     check_sources(path, config.model)
     join_hosts(hosts)
@@ -71,7 +71,7 @@ def main(
                 dtype=dtype,
                 max_shard_bytes=_MAX_SHARD_BYTES,
             )
-            # Process 0 alone has one.
+            # Only process 0 has a directory.
             if directory is not None:
                 for name, fields in files.items():
                     (directory / name).write_text(
@@ -83,11 +83,11 @@ def main(
 
 
 def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
-    """``config.json``: the source's own, or one made from the architecture."""
+    """Returns ``config.json``: the source's, or one made from the architecture."""
     config = setup.config
     if source := config.model.source:
         fields = _read(source, 'config.json')
-        # Two names for one field; transformers 5 introduced the second.
+        # The field has two names; transformers 5 introduced the second.
         stated = {'torch_dtype', 'dtype'} & fields.keys()
         return {**fields, **dict.fromkeys(stated or {'torch_dtype'}, dtype)}
     longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
@@ -102,9 +102,9 @@ def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
 
 
 def _generation_config(setup: Setup) -> Mapping[str, Any]:
-    """``generation_config.json``: from the tokenizer's source, or how the run sampled.
+    """Returns ``generation_config.json``: the tokenizer source's, or the run's options.
 
-    Either way, responses end where the run's did.
+    Either way, the stop tokens are the run's.
     """
     model, sampling = setup.config.model, setup.config.sampling
     source = model.source if model.tokenizer == 'source' else ''
@@ -112,7 +112,7 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
     if not fields:
         fields = {
             'do_sample': True,
-            # Hugging Face gives our options the same names.
+            # Hugging Face uses the same names for these options.
             **dataclasses.asdict(sampling.options),
             'max_new_tokens': sampling.max_response_tokens,
         }
@@ -125,7 +125,7 @@ def _generation_config(setup: Setup) -> Mapping[str, Any]:
 
 
 def _read(source: str, name: str) -> dict[str, Any]:
-    """A JSON file of a model; empty if there is none of this name."""
+    """Reads a JSON file of a model; returns an empty dict if there is none."""
     path = hf_config.source_directory(source, [name]) / name
     return hf_config.read_json(path) if path.is_file() else {}
 

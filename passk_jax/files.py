@@ -1,4 +1,4 @@
-"""Atomic writes, after which readers see the old file or the new one; and JSON."""
+"""Atomic file writes (readers see the old file or the new one), and JSON."""
 
 import contextlib
 import errno
@@ -20,21 +20,21 @@ NO_BUCKET = (
     'must be a path of this machine: a run locks, renames and syncs its files, which '
     'no bucket can do; mount the bucket first, for example with gcsfuse'
 )
-"""The message about a path that is the address of a bucket."""
+"""The message for a path that is a bucket's address."""
 
-# The deepest nesting and the most values of a JSON file.
+# Limits of a JSON file: the deepest nesting and the most values.
 _MOST_DEEP, _MOST_VALUES = 100, 10**7
 
 
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file atomically, even if the process crashes.
 
-    The target of a link is replaced, and the link stays. Devices and pipes are written
-    to directly, as by a shell.
+    It replaces the target of a link, and the link stays. It writes to devices and pipes
+    directly, as a shell does.
 
     Args:
-        path: replaced if it exists; its directory must exist.
-        content: the whole file.
+        path: the file, replaced if it exists; its directory must exist.
+        content: the whole content.
 
     Raises:
         OSError: the file cannot be written; an old file stays as it was.
@@ -58,7 +58,7 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         # An error here must not hide the first one.
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        # The error of a full disk names no file.
+        # The error of a full disk lacks the file name.
         if isinstance(error, OSError) and error.filename is None:
             error.filename = os.fspath(path)
         raise
@@ -81,11 +81,11 @@ def remove_unfinished(
 ) -> None:
     """Removes unfinished files of killed processes from a directory.
 
-    No process may be writing there. An absent directory counts as empty.
+    No process may be writing there. A missing directory counts as empty.
 
     Args:
-        directory: it may have other files.
-        names: of the files that were to be written; ``None``: any.
+        directory: the directory; other files in it stay.
+        names: names of the files being written; ``None`` matches any name.
     """
     for path in pathlib.Path(directory).glob('.*'):
         match = _TEMPORARY.fullmatch(path.name)
@@ -103,7 +103,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         try:
             tempfile.TemporaryFile(dir=above).close()
         except OSError as error:
-            # Name the file that the caller knows, not the temporary one.
+            # Name the caller's file, not the temporary one.
             error.filename = os.fspath(path)
             raise
     elif path.is_dir() or not os.access(path, os.W_OK):
@@ -112,7 +112,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _replaceable(path: pathlib.Path) -> bool:
-    """Returns whether a file can take this name: it is free, or a regular file's."""
+    """Returns whether a regular file can take this name: free, or a regular file."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:

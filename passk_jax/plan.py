@@ -3,19 +3,19 @@
     python -m passk_jax.plan --config=configs/enigmata.py:model=qwen25_7b \\
         --topology=v5p:4x4x4
 
-compiles the run's programs (training step, log-prob pass, weights for sampling,
-prefill, decoding, diagnosis) with the topology's own compiler and prints memory, work,
-collectives, and the time that no run can beat. A line on the standard error says which
-program is being compiled, and another its first figures.
+This compiles the run's programs (training step, log-prob pass, weights for sampling,
+prefill, decoding, diagnosis) with the topology's compiler. It prints memory, work,
+collectives, and a lower bound of the time. On the standard error, a line says which
+program is being compiled, and another gives its first figures.
 
 A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU; ``cpu:8`` needs
 nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU compiler needs a
 GPU. Planning reads no weights, data or published tokenizer; it runs and measures
 nothing. Exit status 1: a program does not fit.
 
-With ``--fit`` it searches for settings that fit and change nothing that is trained: the
-rollouts of a pass, the cache's limit, the mesh. It ends with their flags in one line,
-or says which program needs how much too much.
+``--fit`` searches for settings that fit and train the same: the rollouts of a pass, the
+cache's limit, the mesh. It ends with one line of their flags, or names the program that
+still does not fit and by how much.
 """
 
 import contextlib
@@ -84,7 +84,7 @@ def main(
     chips = topologies.parse(topology)
     names = programs.split(',') if programs else _programs(config)
     if fit and not programs:
-        # A run has no such program of its own.
+        # Training never runs this program.
         names.remove('score')
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
@@ -104,7 +104,7 @@ def main(
 
 
 def _programs(config: ExperimentConfig) -> list[str]:
-    """The programs that a configuration has."""
+    """Lists the programs of a configuration."""
     without = () if config.log.diagnostics_every else ('diagnose',)
     return [name for name in PROGRAMS if name not in without]
 
@@ -115,7 +115,7 @@ def _tell(line: str) -> None:
 
 
 def _describe_origin() -> str:
-    """A sentence with the revision of the code, versions and the date."""
+    """Describes when and with which revision and versions the plan was made."""
     git = git_state(pathlib.Path(__file__).parent)
     changed = ' with changes' if git['dirty'] else ''
     revision = f'revision {git["revision"][:10]}{changed}' if git['revision'] else ''
@@ -129,7 +129,7 @@ def _describe_origin() -> str:
 
 
 def _arguments(argv: Sequence[str]) -> list[str]:
-    """The command's arguments, without ``--markdown`` and its value."""
+    """Returns the command's arguments without ``--markdown`` and its value."""
     arguments, remaining = [], iter(argv[1:])
     for argument in remaining:
         name, equals, _ = argument.partition('=')
@@ -141,7 +141,7 @@ def _arguments(argv: Sequence[str]) -> list[str]:
 
 
 def _parse_config_flags(argv: Sequence[str]) -> dict[str, str]:
-    """The command's flags of the configuration: dotted key -> argument; ``''``: file.
+    """Collects the ``--config`` flags: dotted key -> argument; ``''``: the file.
 
     >>> argv = ['plan', '--config=a.py', '-config.seed', '1', '--topology=cpu:8']
     >>> _parse_config_flags(argv)
@@ -166,12 +166,12 @@ def plan(
     *,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
-    """The plan of programs as Markdown, and whether all of them fit.
+    """Plans programs; returns the plan as Markdown, and whether all of them fit.
 
     Args:
         config, topology: the experiment and its devices.
-        names: of programs.
-        tell: takes a line when a program's turn comes and one when it is analysed.
+        names: names of the programs.
+        tell: called with a line when a program starts and one when it is analysed.
 
     Raises:
         InputError: the configuration does not fit the topology's devices.
@@ -199,18 +199,19 @@ def plan_that_fits(
     config_flags: Mapping[str, str] = types.MappingProxyType({}),
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
-    """The plan for settings that fit, with their flags as its last line.
+    """Plans with settings that fit; their flags are the plan's last line.
 
     Args:
         config, topology, names, tell: as for :func:`plan`.
         config_flags: the flags that made ``config``: dotted key -> argument.
 
     Returns:
-        The plan, and whether there are such settings. If not, the plan is for the last
-        that were tried, and ends with what is too much.
+        The plan, and whether such settings exist. If not, the plan is for the last ones
+        tried, and ends with what exceeds the memory.
 
     Raises:
-        InputError: no limit is known, or no mesh of the devices divides the batches.
+        InputError: the memory limit is unknown, or no mesh of the devices divides the
+            batches.
     """
     if not topology.has_compiler or not topology.chip.memory:
         raise InputError(
@@ -251,7 +252,7 @@ def plan_that_fits(
 
 
 def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
-    """The builder, with its mesh on these devices."""
+    """Returns the builder with its mesh on these devices."""
     mesh = sharding.make_mesh(**builder.mesh.shape, devices=list(devices))
     return dataclasses.replace(builder, mesh=mesh)
 
@@ -259,7 +260,7 @@ def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
 def _read(
     config: ExperimentConfig, topology: Topology, mesh: sharding.AnyMesh
 ) -> tuple[Builder, int]:
-    """The builder of the programs, and the model's positions; 0: no limit."""
+    """Returns the builder of the programs, and the model's positions; 0: no limit."""
     with tempfile.TemporaryDirectory() as directory:
         readable = _readable(config, pathlib.Path(directory))
         source = readable.model.source
@@ -275,7 +276,7 @@ def _analyse(
     *,
     compiling: bool = True,
 ) -> Analysis:
-    """Analyses a program and tells about it."""
+    """Analyses a program and reports progress."""
     doing = 'compiling' if compiling and topology.has_compiler else 'tracing'
     tell(f'{doing} {program.name} for {topology.name} {turn}'.rstrip())
     started = time.monotonic()
@@ -292,7 +293,7 @@ def _lines(
     analyses: Sequence[Analysis],
     positions: int,
 ) -> list[str]:
-    """The plan's introduction, table and notes."""
+    """Makes the plan's introduction, table and notes."""
     mesh = builder.mesh
     edges = [fits.fit(analysis, builder) for analysis in analyses]
     where = links.places(list(mesh.devices.flat), dimensions=topology.chip.dimensions)
@@ -305,14 +306,14 @@ def _lines(
 
 
 def _ways_out(analysis: Analysis, builder: Builder, check: remedies.Check) -> list[str]:
-    """What would make a program fit."""
+    """Lists the changes that would make a program fit."""
     edge = fits.fit(analysis, builder)
     ways = remedies.ways_out(analysis, builder, edge, check=check)
     return summary.overflow(analysis, ways)
 
 
 def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
-    """Raises InputError if the configuration refuses these values of dotted keys."""
+    """Raises InputError if the configuration rejects these values of dotted keys."""
     values = to_dict(config)
     for key, value in overrides.items():
         section, _, name = key.partition('.')
@@ -321,7 +322,7 @@ def _check(config: ExperimentConfig, overrides: Mapping[str, Any]) -> None:
 
 
 def _readable(config: ExperimentConfig, directory: pathlib.Path) -> ExperimentConfig:
-    """Writes a published model's config to a file, so that no plan needs the hub."""
+    """Writes a published model's config to a file, so that planning needs no hub."""
     source = config.model.source
     if source not in PUBLISHED or pathlib.Path(source).expanduser().is_dir():
         return config
@@ -358,13 +359,13 @@ def _builder(
 
 
 def _heaviest_loss(config: ExperimentConfig) -> LossConfig:
-    """The loss of a stage with a KL term, whose reference every stage holds, if any."""
+    """Returns the loss with a KL term if any stage has one: all hold its reference."""
     losses = [stage.config.loss for stage in stages_of(config)]
     return next((loss for loss in losses if loss.kl_coef), config.loss)
 
 
 def _most_compared(config: ExperimentConfig) -> AdvantageConfig:
-    """The advantage of a stage whose diagnosis compares the most estimators."""
+    """Returns the advantage of the stage whose diagnosis compares most estimators."""
     num_rollouts = config.sampling.num_rollouts
 
     def count(advantage: AdvantageConfig) -> int:
@@ -378,7 +379,7 @@ def _most_compared(config: ExperimentConfig) -> AdvantageConfig:
 
 
 def _vocab_size(config: ExperimentConfig) -> int:
-    """The vocabulary of a policy from scratch; 0 if ``model.source`` gives it."""
+    """Returns a new policy's vocabulary size; 0 if ``model.source`` sets it."""
     if config.model.source:
         return 0
     if config.model.tokenizer == 'characters':

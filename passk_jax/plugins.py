@@ -1,9 +1,9 @@
-"""Python files of a user: they are run, and their errors have a file and a line.
+"""Python files of a user: runs them, and gives their errors a file and a line.
 
-A *place* is ``file.py:name``. A configuration has places where it names a task, a
-reward or an advantage of a user's own; a relative file starts at the working directory.
-A process runs such a file once, so a run keeps the code that it began with. The file
-may import the modules that lie beside it.
+A *place* is ``file.py:name``. A configuration uses places to name a user's task, reward
+or advantage. A relative path starts at the working directory. A process runs such a
+file once, so a run keeps the code that it started with. The file may import modules
+from its directory.
 """
 
 import contextlib
@@ -28,21 +28,21 @@ _DIGESTS: dict[str, str] = {}
 
 
 def is_place(value: object) -> bool:
-    """Whether the value is ``file.py:name``."""
+    """Returns whether the value is a place, ``file.py:name``."""
     return isinstance(value, str) and _PLACE.fullmatch(value) is not None
 
 
 def split_place(place: str) -> tuple[str, str]:
-    """The file of a place and the name in it; InputError if it has another form."""
+    """Splits a place into file and name; InputError if it has another form."""
     if not (match := _PLACE.fullmatch(place)):
         raise InputError(f'{place!r} must be {FORM}')
     return os.path.expanduser(match[1]), match[2]
 
 
 def digests_in(values: Any) -> dict[str, str]:
-    """The SHA-256 of the file of each place among nested values.
+    """Computes the SHA-256 of the file of each place in nested values.
 
-    It is that of the content which this process has run, if it has run the file.
+    For a file that this process has run, it is the digest of the content that ran.
     """
     files = [split_place(value)[0] for value in _texts(values) if is_place(value)]
     return {
@@ -52,7 +52,7 @@ def digests_in(values: Any) -> dict[str, str]:
 
 
 def digest(content: bytes) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
+    """Returns the SHA-256 of a file's content, in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
@@ -66,7 +66,7 @@ def _texts(values: Any) -> Iterator[str]:
 
 
 def load(place: str) -> Any:
-    """What a place names.
+    """Loads the object that a place names.
 
     Raises:
         InputError: there is no such file, it raises, or it has no such name.
@@ -80,7 +80,7 @@ def load(place: str) -> Any:
 
 
 def read(file: str) -> bytes:
-    """The content of a Python file; InputError if it cannot be read."""
+    """Reads a Python file; InputError if it cannot be read."""
     try:
         return pathlib.Path(file).read_bytes()
     except FileNotFoundError as error:
@@ -93,9 +93,9 @@ def read(file: str) -> bytes:
 def _module(file: str, path: str) -> types.ModuleType:
     """Runs a file as a module; ``file`` is its path as the user wrote it."""
     content = read(file)
-    # Not its own name, which may be that of a package.
+    # A hash, because the file's name may be that of a package.
     name = f'passk_plugin_{digest(path.encode())[:16]}'
-    # Dataclasses and type hints look their module up.
+    # Dataclasses and type hints need the module in sys.modules.
     module = sys.modules[name] = types.ModuleType(name)
     module.__file__ = path
     add_neighbours(path)
@@ -106,7 +106,7 @@ def _module(file: str, path: str) -> types.ModuleType:
 
 
 def add_neighbours(file: str) -> None:
-    """Lets a file import the modules beside it, unless others have their names."""
+    """Lets a file import modules from its directory, last on the search path."""
     folder = os.path.dirname(os.path.abspath(file))
     if folder not in sys.path:
         sys.path.append(folder)
@@ -114,11 +114,11 @@ def add_neighbours(file: str) -> None:
 
 @contextlib.contextmanager
 def errors_of(file: str, shown: str = '') -> Iterator[None]:
-    """Turns any error into an InputError with the file whose code runs, and its line.
+    """Converts any error to an InputError with the file and the line that raised it.
 
     Args:
-        file: the path of that file.
-        shown: what the message calls it; ``''``: by its path.
+        file: path of the file whose code runs.
+        shown: its name in the message; ``''`` uses its path.
     """
     shown = shown or _shown(os.path.abspath(file))
     try:
@@ -127,7 +127,7 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
         raise InputError(f'{shown}: {error}') from error
     except KeyboardInterrupt:
         raise
-    # Such a file is a program, which can raise anything, or end.
+    # A user's file may raise anything, also SystemExit.
     except BaseException as error:
         line = _line(error, [os.path.abspath(file)])
         where_raised = f', line {line[1]}' if line else ''
@@ -136,14 +136,14 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str | None:
-    """Where and what it is, if a file that :func:`load` ran raised it or led to it."""
+    """Describes an error with file and line, if a file that :func:`load` ran is why."""
     if line := _line(error, _DIGESTS):
         return f'{_shown(line[0])}, line {line[1]}: {describe(error)}'
     return None
 
 
 def where(definition: Any) -> str:
-    """``file, line N (name)`` of a function, method or class, for messages."""
+    """Returns ``file, line N (name)`` of a function, method or class, for messages."""
     definition = inspect.unwrap(definition)
     name = getattr(definition, '__qualname__', repr(definition))
     try:
@@ -155,15 +155,15 @@ def where(definition: Any) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """Describes an error in one line: its class, and the first line of what it says."""
-    # A syntax error says its place too, which the message has.
+    """Describes an error in one line: its class and the first line of its message."""
+    # The text of a syntax error repeats the line number.
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     first = text.strip().partition('\n')[0]
     return ': '.join(filter(None, (type(error).__name__, first)))
 
 
 def _line(error: BaseException, paths: Collection[str]) -> tuple[str, int] | None:
-    """The last of the error's frames that lies in one of the files."""
+    """Returns the last frame of the error's traceback that is in one of the files."""
     frames = traceback.extract_tb(error.__traceback__)
     places: list[tuple[str | None, int | None]] = [
         (frame.filename, frame.lineno) for frame in frames
@@ -175,6 +175,6 @@ def _line(error: BaseException, paths: Collection[str]) -> tuple[str, int] | Non
 
 
 def _shown(path: str) -> str:
-    """The path from the working directory, if it lies there."""
+    """Returns the path relative to the working directory, if it is inside."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative

@@ -1,23 +1,23 @@
-"""Judges responses that were made elsewhere: ``python -m passk_jax.score``.
+"""Scores responses from any program: ``python -m passk_jax.score``.
 
     python -m passk_jax.score --task=maze --input=in.jsonl --output=out.jsonl
 
-Each line of the input is an object ``{"problem": <problem>, "response": <text>}``. The
-problem is text (for a maze, its rows) or an object, the benchmark's own record. The
-same line of the output is that object with these fields added or replaced:
+Each input line is an object ``{"problem": <problem>, "response": <text>}``. The problem
+is text (for a maze, its rows) or an object, the benchmark's record. Each output line is
+the same object with these fields added or replaced:
 
     "correct"  true or false
     "parsed"   the answer read from the response, "" if there is none
     "error"    null, or why the response is wrong
 
-A verdict is strict: it holds the answer to the rules as stated and accepts any valid
-solution. ``--official`` asks for the verdict of the benchmark's own verifier instead,
-for numbers that must be comparable; it is an error for a task that has none.
+A verdict is strict: it applies the rules as stated and accepts any valid solution.
+``--official`` uses the benchmark's verifier instead, for numbers that must be
+comparable; it is an error for a task without one.
 
 A malformed line keeps its fields and gets ``"line": <number>, "correct": false,
 "parsed": "", "error": <reason>``. The command also reports it on stderr and exits with
 1. It exits with 2 if it cannot read or write a file. It writes the whole output at the
-end or nothing, through links and into pipes, and uses no device.
+end or nothing, also through links and into pipes, and uses no device.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ from passk_jax.types import Problem, Verdict
 def score_lines(
     lines: Sequence[bytes], *, task: type[tasks.Task], official: bool = False
 ) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The output's record for each line, and whether the line is malformed.
+    """Yields the output record of each line, and whether the line is malformed.
 
     With ``official``, the task must have the ability ``OfficialVerdict``.
     """
@@ -63,12 +63,12 @@ def score_file(
 
     Args:
         name: name of the task.
-        input_path: JSON lines.
+        input_path: a file of JSON lines.
         output_path: replaced if it is a file, else written to (``/dev/stdout``).
-        official: whether to judge by the benchmark's own verifier.
+        official: whether to judge by the benchmark's verifier.
 
     Raises:
-        ValueError: the task is unknown or has no official verdict, or a file cannot be
+        InputError: the task is unknown or has no official verdict, or a file cannot be
             read or written; raised before the first verdict if possible.
     """
     task = tasks.task_class(name)
@@ -124,14 +124,14 @@ def _score(
 
 
 def _finite(number: str) -> float:
-    """A number of the input; no file of JSON can give back NaN and infinity."""
+    """Parses a finite number: JSON has no NaN and no infinity."""
     value = float(number)
     if not math.isfinite(value):
         raise InputError(f'not JSON: {number} is {value}')
     return value
 
 
-# The parameters are the names of the flags.
+# The parameters have the names of the flags, which hide two builtins.
 def main(*, task: str, input: str, output: str, official: bool = False) -> int:
     """Scores ``input``; returns 1 if a line is malformed, else 0."""
     num_malformed = score_file(

@@ -3,7 +3,7 @@
 Arrays name their axes by meaning (``'embed'``, ``'heads'``, ``'batch'``), and
 :data:`RULES` maps these to mesh axes. Model code calls :func:`shard` on activations and
 names the axes of parameters; only this module knows the mesh. The mesh has Auto axes,
-so XLA propagates the rest. (Explicit axes reject embedding gathers and
+so XLA propagates the remaining shardings. (Explicit axes reject embedding gathers and
 ``[P * N] -> [P, N]``.)
 """
 
@@ -51,18 +51,18 @@ def make_mesh(
 ) -> Mesh:
     """Makes the mesh ``(data, fsdp, rollout, tensor)``.
 
-    One size may be -1: it uses all remaining devices. Several slices of a TPU share
-    only 'data', which needs the network least.
+    One size may be -1: it uses all remaining devices. Several TPU slices share only
+    'data', which needs the network least.
 
     Args:
         data: replicas that each take a share of the prompts.
         fsdp: shards of the parameters, which also share the prompts.
         rollout: replicas that share the rollouts of each prompt.
         tensor: shards of the heads, the MLP and the vocabulary.
-        devices: the devices; ``None``: all.
+        devices: the devices; ``None`` uses all.
 
     Raises:
-        ValueError: a size is invalid, their product is not the number of devices, or
+        InputError: a size is invalid, their product is not the number of devices, or
             'data' is not a multiple of the slices.
     """
     devices = jax.devices() if devices is None else devices
@@ -82,7 +82,7 @@ def make_mesh(
 
 def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     """Places neighbours of the physical torus next to each other, slice by slice."""
-    # On GPUs, slice_index may be a host.
+    # On GPUs, slice_index may count hosts.
     tpus = [x for x in devices if x.platform == 'tpu']
     slices = len({getattr(x, 'slice_index', 0) for x in tpus}) or 1
     split = {'allow_split_physical_axes': True}
@@ -97,10 +97,10 @@ def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
 
 
 def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
-    """Warns of batches that the mesh does not divide: every device computes all of one.
+    """Warns of batches that the mesh does not divide: every device computes them fully.
 
     Args:
-        mesh: the devices.
+        mesh: the device mesh.
         **batches: logical axis -> name of each batch and its size along that axis.
     """
     for axis, sizes in batches.items():
@@ -122,7 +122,7 @@ def warn_of_repeated_work(mesh: Mesh, **batches: Mapping[str, int]) -> None:
 
 @functools.cache
 def one_device_mesh(device: jax.Device) -> Mesh:
-    """Makes a mesh for work of one process alone, beside any shared mesh."""
+    """Makes a mesh for work of a single process, beside any shared mesh."""
     return make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
 
 
@@ -132,7 +132,7 @@ def partition_spec(
     """Converts logical axes to a PartitionSpec for an array of this shape.
 
     Args:
-        axes: the logical name of each dimension; ``None``: never split.
+        axes: the logical name of each dimension; ``None`` is never split.
         shape: the global shape.
         mesh_shape: mesh axis -> number of devices along it.
 
@@ -140,7 +140,7 @@ def partition_spec(
         The spec; a dimension that its mesh axes do not divide is replicated.
 
     Raises:
-        ValueError: an axis is unknown, or the number of names is not the rank.
+        InputError: an axis is unknown, or the number of names is not the rank.
     """
     if len(axes) != len(shape):
         raise InputError(f'{axes=} must name each dimension of {shape=}')
@@ -195,10 +195,10 @@ def on_each_device(
     """Runs ``fn``, such as a kernel, on each device's part of the arrays.
 
     Args:
-        fn: takes the parts, and communicates with no other device.
+        fn: takes the parts, and does not communicate with other devices.
         arrays: the global arrays.
         axes: the logical axes of each array.
-        out_axes: those of the result, whose shape is that of the first array.
+        out_axes: logical axes of the result, which has the first array's shape.
     """
     pairs = zip(axes, arrays, strict=True)
     specs = tuple(spec_of(names, x.shape) for names, x in pairs)
@@ -207,10 +207,10 @@ def on_each_device(
 
 
 def on_devices(fn: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
-    """``fn`` on each device's parts of trees of arrays, with what it communicates.
+    """Wraps ``fn``, which may communicate, to run on each device's parts of trees.
 
     Args:
-        fn: takes the parts. Without several devices it gets the whole arrays.
+        fn: takes the parts; on a single device, the whole arrays.
         in_specs, out_specs: trees of PartitionSpecs, from :func:`spec_of`.
     """
     mesh = jax.sharding.get_abstract_mesh()

@@ -1,23 +1,23 @@
-"""Runs what a sweep file declares, and makes its tables and its figure.
+"""Runs the arms and seeds of a sweep file, and makes its table and figure.
 
     python -m passk_jax.sweep --config=experiments/sweeps/passk_vs_pass1.py
 
-The file lists arms and seeds (see ``sweeps/declarations.py``). A run is
-``python -m passk_jax.train`` in a directory of its own, on cores of its own; on a
-machine with an accelerator give ``--jobs=1``. Kill the sweep or its runs anywhere and
-repeat the command: it goes on where they stopped. A run that fails is not tried again
-before that. ``<results>/<name>.jsonl.gz`` has a row for each evaluation of the runs
-that are done (``--csv`` writes ``.csv`` too); when all are, ``.md`` has paired
-differences and ``.png`` is the figure. A run whose rows are there is not run again. So
-the same command rebuilds table and figure on a machine that has the results alone, or
-adds a seed to them. ``--seeds`` says which seeds to run; table and figure have these
-and every other seed whose runs are all done, whether the file lists it or the results
-alone have it.
+The file lists arms and seeds (see ``sweeps/declarations.py``). Each run is a
+``python -m passk_jax.train`` with its own directory and cores; on a machine with an
+accelerator give ``--jobs=1``. Kill the sweep or its runs at any time and repeat the
+command: it resumes them. It retries a failed run only when the command is repeated.
 
-For a cluster, ``--dry_run`` prints the command of each run that is missing, one a line;
-a later stage follows the run that it goes on from. Each line makes its own warm start,
-which the runs of a sweep share. Exit status 1: a run is not done, or its results could
-not be kept; 42: the sweep was told to stop (SIGTERM), and its runs have saved.
+``<results>/<name>.jsonl.gz`` has a row for each evaluation of every run that is done
+(``--csv`` also writes ``.csv``). When all runs are done, ``.md`` has paired differences
+and ``.png`` is the figure. A run with rows is not run again. So the same command
+rebuilds table and figure on a machine with only the results, or adds a seed to them.
+``--seeds`` selects the seeds to run. Table and figure also have every other seed whose
+runs are all done, whether the file lists it or only the results have it.
+
+For a cluster, ``--dry_run`` prints the command of each missing run, one a line; a later
+stage follows the run that it continues. Each line makes its own warm start, which the
+runs of a sweep share. Exit status 1: a run is not done, or its results could not be
+written; 42: the sweep was stopped (SIGTERM) and its runs have saved.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.opening import Job, open_runs
 from passk_jax.sweeps.running import Runner, split_cores
 
-# Of a message.
+# The most names of runs in a message.
 _MOST_NAMES = 12
 
 
@@ -59,7 +59,7 @@ def main(
     list: bool = False,
     csv: bool = False,
 ) -> int:
-    """Runs what is missing; writes the results once nothing is."""
+    """Runs what is missing; writes table and figure once all runs are done."""
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     slots = split_cores(usable_cores(), jobs)
     root = pathlib.Path(workdir or f'runs/{sweep.name}')
@@ -76,11 +76,11 @@ def main(
     if list:
         print(_listed(chosen))
         return 0
-    # Now, so that an error comes before hours of training.
+    # Made now so that an error comes before hours of training.
     out.mkdir(parents=True, exist_ok=True)
     for path in (*store.paths, *_table_and_figure(sweep, out)):
         check_writable(path)
-    # Raises now what these would raise at the end.
+    # Errors of other seeds' directories come now, not at the end.
     _open_other_seeds(sweep, root, store, opened)
     display = progress.Display()
     _keep(store, opened, display)
@@ -94,12 +94,12 @@ def main(
             sweep, job, display, lost=_keep(store, opened, display, of=[job])
         ),
     ).run()
-    # Another sweep may have added results that this one has no directories of.
+    # Another sweep may have added results of runs that have no directory here.
     opened = store.attach(opened)
     if lost := _keep(store, opened, display):
         print(f'no table is written: the results of these could not be kept: {lost}')
         return 1
-    # Nor may another add some while the table is made of these.
+    # The lock keeps other sweeps from adding results while the table is made.
     with store.writing((*store.paths, *_table_and_figure(sweep, out))):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
@@ -111,7 +111,7 @@ def main(
 
 
 def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
-    """The runs whose names match the pattern; InputError if none does."""
+    """Returns the runs whose names match the pattern; InputError if none does."""
     if chosen := [job for job in jobs if fnmatch.fnmatchcase(job.name, only)]:
         return chosen
     some = [*(job.name for job in jobs[:_MOST_NAMES])]
@@ -124,7 +124,7 @@ def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
 def _open_other_seeds(
     sweep: Sweep, root: pathlib.Path, store: KeptResults, jobs: Sequence[Job]
 ) -> list[Job]:
-    """The runs of the seeds that have results and are not among ``jobs``."""
+    """Opens the runs of seeds that have results and are not among ``jobs``."""
     seeds = store.seeds() - {job.run.seed for job in jobs}
     return store.attach(open_runs(runs_of(sweep, root, sorted(seeds)), sweep))
 
@@ -139,7 +139,7 @@ def _keep(
     """Adds the results of runs that are done, each with its other stages.
 
     Returns:
-        The names of runs whose results could not be added; those of others are.
+        The names of runs whose results could not be added.
     """
     lost = []
     for job in [job for job in jobs if not job.run.previous] if of is None else of:
@@ -154,7 +154,7 @@ def _keep(
 def _say_what_is_undefined(
     sweep: Sweep, job: Job, display: progress.Display, *, lost: Sequence[str]
 ) -> None:
-    """Says, after minutes and not at the end, that a measure may be misspelt."""
+    """Reports early that no evaluation has some measure, which may be misspelt."""
     rows = directories.evaluations(job)
     absent = [name for name in sweep.measures if all(name not in row for row in rows)]
     if absent and not lost:
@@ -183,7 +183,7 @@ def _listed(jobs: Sequence[Job]) -> str:
 
 
 def _print_commands(jobs: Sequence[Job], rows: pathlib.Path) -> None:
-    """Prints the commands of the runs that are missing, or says that none is."""
+    """Prints the commands of the missing runs, or says that there are none."""
     missing = [job for job in jobs if not directories.is_done(job)]
     for job in missing:
         print(job.run.command())
@@ -192,7 +192,7 @@ def _print_commands(jobs: Sequence[Job], rows: pathlib.Path) -> None:
 
 
 def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
-    """What a dry run says of runs that are all done."""
+    """Makes the message of a dry run whose runs are all done."""
     sentence = f'nothing is missing: all {len(jobs)} runs are done'
     if not (by_rows := sum(map(_is_done_by_rows, jobs))):
         return sentence
@@ -203,7 +203,7 @@ def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
 
 
 def _is_done_by_rows(job: Job) -> bool:
-    """Whether only its kept results say that it is done, not its directory."""
+    """Returns whether the run is done by its results, but not by its directory."""
     return bool(job.kept_rows) and not directories.is_done(
         dataclasses.replace(job, kept_rows=())
     )
@@ -238,7 +238,7 @@ def _write_table(
 
 
 def _exit_status(states: Mapping[str, str]) -> int:
-    """0 if all runs are done, 42 if they were told to stop, and else 1."""
+    """Returns 0 if all runs are done, 1 if one failed, 42 if they were stopped."""
     ended = set(states.values())
     if 'failed' in ended:
         return 1

@@ -1,11 +1,11 @@
-"""Pass@k Training: the one loop.
+"""Pass@k Training: the training loop.
 
     python -m passk_jax.train --config=configs/maze_tiny.py --workdir=runs/maze_tiny
     python -m passk_jax.train --config=configs/maze_tiny.py --config.advantage.k=8
 
 A step samples, verifies, estimates and updates. Dynamic sampling repeats the first
 three to replace problems without a signal. A checkpoint is the state before a step: the
-same command continues from the newest one, bit for bit.
+same command resumes from the newest one, bit for bit.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ from passk_jax.setup.setup import Setup, make_setup
 def train(
     config: ExperimentConfig, workdir: pathlib.Path, *, traced: range = range(0)
 ) -> bool:
-    """Trains until the last step or a preemption; the run directory is the result.
+    """Trains until the last step or a preemption; writes to the run directory.
 
     Args:
         config: the experiment.
@@ -78,8 +78,8 @@ def train(
         True after the last step, False after a preemption.
 
     Raises:
-        ValueError: the configuration is invalid, or a reward is not finite.
-        NonFiniteError: a loss is not finite; the last checkpoint is kept.
+        InputError: the configuration is invalid, or a reward is not finite.
+        NonFiniteError: a loss is not finite; the last checkpoint stays.
     """
     setup = make_setup(config)
     warn_of_settings(config)
@@ -90,7 +90,7 @@ def train(
     meta = {'name': config.name, 'seed': config.seed}
     retention = Retention.of(config.checkpoint)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=retention)
-    # Problems are read before the first policy is made, which may take long.
+    # Read the problems before making the first policy, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
     problems = setup.read_training()
@@ -98,7 +98,7 @@ def train(
     warn_of_memory(*parts, prompt_tokens=problems.width)
     if checkpoints.latest_step() is None:
         check_first_problem(setup.task, problems, setup.tokenizer)
-    # Every split that is evaluated at all is due at step 0.
+    # Step 0 evaluates every split that is evaluated at all.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
@@ -121,7 +121,7 @@ def train(
                 verbs = make_verbs(setup, stage)
                 memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
-            # Whatever comes next needs the parameters of the update before.
+            # What follows needs the parameters of the last update.
             weights = jax.block_until_ready(Weights(frozen, state.params))
             log.begin('wait', step)
             preempted = guard.requested(step) or not evaluate_due(
@@ -143,7 +143,7 @@ def train(
                 state = states.reset_optimizer(
                     setup.policy, verbs.optimizer, state, setup.mesh
                 )
-                # The reset has donated the old arrays.
+                # The reset donated the old arrays.
                 weights = dataclasses.replace(weights, trained=state.params)
             selection = verbs.select(step, memory)
             key = verbs.setup.keys.key(Purpose.ROLLOUTS, step)
@@ -173,7 +173,7 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class Verbs:
-    """What the loop calls in one stage; ``setup`` has the stage's configuration."""
+    """The verbs that the loop calls in a stage, and the stage's setup."""
 
     setup: Setup
     optimizer: Optimizer
@@ -189,7 +189,7 @@ class Verbs:
 
 
 def make_verbs(setup: Setup, stage: configs.Stage) -> Verbs:
-    """Makes what a stage samples, verifies, estimates and updates with."""
+    """Makes the verbs of a stage."""
     setup, optimizer = setup.select_stage(stage), stage_optimizer(stage)
     config, sample, estimate = setup.config, setup.sample(), setup.estimate()
     return Verbs(
@@ -222,7 +222,7 @@ def make_diagnose(setup: Setup) -> Diagnose:
 
 
 def stage_optimizer(stage: configs.Stage) -> Optimizer:
-    """The optimizer of a stage; those of all stages have states of one structure."""
+    """Makes the optimizer of a stage; all stages' states have one structure."""
     return make_optimizer(stage.config.optimizer, num_updates=stage.num_updates)
 
 
@@ -235,7 +235,7 @@ def evaluate_due(
     *,
     stop: Callable[[], bool],
 ) -> bool:
-    """Evaluates the splits that are due; False if ``stop`` interrupts it."""
+    """Evaluates the splits that are due; returns False if ``stop`` interrupts."""
     config = verbs.setup.config
     due = splits_due(config, step)
     if not due:
@@ -258,7 +258,7 @@ def evaluate_due(
 def diagnose_due(
     verbs: Verbs, weights: Weights, selection: Selection, step: int
 ) -> Diagnosis | None:
-    """The diagnosis of the batch that a step trains on, if it is due."""
+    """Diagnoses the batch that a step trains on, if due."""
     if verbs.diagnose is None or step % verbs.setup.config.log.diagnostics_every:
         return None
     trained = selection.draws.trained
@@ -268,10 +268,10 @@ def diagnose_due(
 
 @dataclasses.dataclass(frozen=True)
 class Beginning:
-    """What the loop begins with, in a new run or a resumed one.
+    """What the loop starts with, in a new run or a resumed one.
 
     Attributes:
-        state, memory: of the newest checkpoint; without one, before step 0.
+        state, memory: from the newest checkpoint, or else as before step 0.
         reference: the trained parameters before step 0, for the KL penalty; ``None`` if
             no stage has one.
         frozen: the parameters that no step changes.
@@ -316,7 +316,7 @@ def begin_run(
         state, memory = restore(checkpoints, policy, optimizer, memory, mesh)
     else:
         if has_reference:
-            # Updates overwrite the state's parameters, so the reference needs its own.
+            # Updates overwrite the state's parameters; the reference needs a copy.
             trained = jax.tree.map(jnp.copy, trained)
         state = states.init_state(policy, optimizer, trained, mesh)
     return Beginning(state, memory, reference, frozen)
@@ -329,9 +329,9 @@ def restore(
     memory: RunMemory,
     mesh: Mesh,
 ) -> tuple[TrainState, RunMemory]:
-    """The state and the memory of the newest checkpoint; ``memory`` has its shapes."""
+    """Restores state and memory from the newest checkpoint; ``memory`` has shapes."""
     shapes = states.state_shapes(policy, optimizer, mesh)
-    # What the host remembers has no sharding of its own.
+    # The host's memory is not sharded: every device reads all of it.
     replicated = sharding.replicated(mesh)
     remembered = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=replicated), memory
@@ -345,7 +345,7 @@ def restore(
 
 
 def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> RunLog:
-    """The run's log from step ``start`` on."""
+    """Makes the run's log from step ``start`` on."""
     return RunLog(
         workdir,
         config.log,

@@ -8,18 +8,18 @@ These letters name the axes of shapes everywhere in this package:
     H  head dimension    F  MLP width    L  layers    k  size of a group
     B  sequences, P * N    R  rows that a prompt's responses are packed into
 
-Of the N responses to a problem, ``c`` are correct and ``w`` wrong. ``p`` is the chance
-that a response is correct, and ``omega`` the weight of an advantage on the gradient of
-p.
+Of the N responses to a problem, ``c`` are correct and ``w`` wrong. ``p`` is the
+probability that a response is correct, and ``omega`` the weight of an advantage on the
+gradient of p.
 
 Groups are an axis, never an id: arrays stay ``[P, N, ...]`` as long as possible. A
 *problem* is a host object, a *prompt* its tokens, a *response* the policy's text, a
 *rollout* a response with its log-probabilities, a *group* a k-subset of the responses
 to a problem, a *step* one rollout batch, an *update* one optimizer step.
 
-The pytrees here hold only arrays. ``Prompts`` has arrays on the devices,
-``Prompts[np.ndarray]`` on the host, and ``Prompts[jax.ShapeDtypeStruct]`` shapes
-without values; so do the others. This module has no functions.
+The pytrees here hold only arrays. ``Prompts`` has arrays on devices,
+``Prompts[np.ndarray]`` arrays on the host, and ``Prompts[jax.ShapeDtypeStruct]`` only
+shapes; the other pytrees likewise. This module has no functions.
 """
 
 import dataclasses
@@ -36,14 +36,14 @@ Leaf = TypeVar('Leaf', default=jax.Array)
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Prompts(Generic[Leaf]):
-    """The prompts of a batch, each stored once however many rollouts it has.
+    """The prompts of a batch, each stored once for all of its rollouts.
 
     Attributes:
         tokens: ``[P, S]`` int32, right-padded; the pad id has no meaning.
         lengths: ``[P]`` int32, tokens in each prompt, at least 1.
         problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
         routing: ``[P, S, L, k]``, the experts that ran each token in sampling;
-            ``None``: the learner chooses its own.
+            ``None``: the learner's router chooses.
     """
 
     tokens: Leaf
@@ -64,16 +64,16 @@ class Rollouts(Generic[Leaf]):
         prompts: the prompts answered.
         tokens: ``[P, N, T]`` int32; 0 at and past ``lengths``.
         lengths: ``[P, N]`` int32, response tokens including the stop token.
-        stopped: ``[P, N]`` bool, whether a stop token, not the limit, ended it.
+        stopped: ``[P, N]`` bool, whether a stop token ended it, not the limit.
         sampler_log_probs: ``[P, N, T]`` float32, log-probability of each token under
             the distribution it was drawn from, with all sampling options; 0 for a
             greedy choice, a draw from a point mass.
         untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature but
-            without truncation (top-k, top-p, min-p), to compare with the learner.
-            Greedy: at temperature 1.
-        entropies: ``[P, N, T]`` float32, nats, of the untruncated distribution.
-        routing: ``[P, N, T, L, k]``, the experts that ran the token before each one,
-            the last of the prompt first; ``None``: the learner chooses its own.
+            without truncation (top-k, top-p, min-p), to compare with the learner; at
+            temperature 1 for a greedy choice.
+        entropies: ``[P, N, T]`` float32, in nats, of the untruncated distribution.
+        routing: ``[P, N, T, L, k]``, experts of the token before each response token,
+            from the prompt's last token on; ``None``: the learner's router chooses.
     """
 
     prompts: Prompts[Leaf]
@@ -100,9 +100,9 @@ class Problem:
     Attributes:
         id: unique in its split, ``0 <= id < 2**31``.
         prompt: the user's text, before any chat template.
-        data: what the task's verifier reads (for a maze: ``{'maze': text}``).
-        category: the key by which results are broken down (for a maze: ``'9x9'``). In
-            a mixture it begins with the part's name and a slash.
+        data: the verifier's input (for a maze: ``{'maze': text}``).
+        category: the key for results by category (for a maze: ``'9x9'``). In a mixture
+            it begins with the part's name and a slash.
         turns: the earlier turns of the chat, before the user's text.
     """
 
@@ -133,12 +133,12 @@ class Verdicts:
     """A verifier's verdicts on a batch.
 
     Attributes:
-        rewards: ``[P, N]`` float32, the verifier's own values; 0 or 1 in most tasks.
+        rewards: ``[P, N]`` float32, the verifier's values; 0 or 1 in most tasks.
         correct: ``[P, N]`` bool, decided by the verifier, never by ``rewards == 1``.
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
         failures: kind -> ``[P, N]`` bool, responses that are wrong because the verifier
-            failed. A kind that did not occur may be present, so that its share of 0 is
-            recorded; hosts and batches may have different kinds.
+            failed. A kind without failures may be present to record its share of 0;
+            hosts and batches may have different kinds.
     """
 
     rewards: np.ndarray

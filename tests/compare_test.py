@@ -105,7 +105,7 @@ def test_the_panels_have_the_values_of_the_table(runs):
     assert (gap.y[0], gap.low[0], gap.high[0]) == dataclasses.astuple(
         at_1[1].over_problems
     )
-    # Of responses to three problems 3/4, 0 and 1 are right, or 1/4, 0 and 1/2.
+    # The shares of right responses are 3/4, 0 and 1, or 1/4, 0 and 1/2.
     at_half = comparison.COVERAGES.index(0.5)
     assert [line.y[at_half] for line in covered.series] == pytest.approx([1 / 3, 2 / 3])
 

@@ -63,7 +63,7 @@ def test_the_readme_is_read_in_minutes():
 
 
 _ENDS = {'.md', '.py', '.ipynb', '.sh', '.toml', '.txt'}
-# Not what environments and runs have put there.
+# Folders of environments and runs are left out.
 _FOLDERS = ('passk_jax', 'configs', 'experiments', 'benchmarks', 'docs', 'examples')
 _TEXTS = [
     path

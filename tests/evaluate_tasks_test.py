@@ -112,7 +112,7 @@ def test_problems_that_the_run_was_trained_on_are_left_out(workdir, tmp_path, ca
     assert len(tiny.read_lines(records)) == 60 - common
     line = f'| one | 3x3 | {60 - common} | 0 | {common} | '
     assert line in capsys.readouterr().out
-    # What an earlier run was trained on counts too, or is not known.
+    # Problems that an earlier run was trained on count too; they may be unknown.
     changed = json.loads((workdir / 'config.json').read_text())
     before = tmp_path / 'before'
     changed['init'] |= {'kind': 'checkpoint', 'checkpoint': str(before)}

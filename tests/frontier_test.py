@@ -11,7 +11,7 @@ from passk_jax.sweeps import Sweep, results
 from tests import legible, tiny
 
 NAMES = ('estimators', 'estimators_medium', 'estimators_easy', 'puzzles_estimators')
-# Of easy mazes there is nothing of one arm, and too little of another.
+# On easy mazes one arm has no runs, and another too few.
 LACKING = {('nsr', 0), ('nsr', 1), ('nsr', 2), ('maxrl', 1)}
 
 
@@ -114,7 +114,7 @@ def test_named_are_those_that_matter_and_the_others_are_grey(written):
 def test_every_estimator_is_drawn_or_listed(monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     found = {}
-    # Of real results some lie far out.
+    # Some of the real results are outliers.
     for setting, config in frontier._SWEEPS.items():
         sweep = config_file.call(config, 'get_sweep', returns=Sweep)
         kept = tiny.ROOT / 'experiments' / 'results'

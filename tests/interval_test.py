@@ -1,4 +1,4 @@
-"""``experiments/interval.py``: differences by hand, and what cannot be read."""
+"""``experiments/interval.py``: differences by hand, and unreadable expressions."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_a_difference_is_that_of_a_hand(text, wanted, results):
 
 def test_it_is_printed_with_its_interval(results, capsys):
     interval.main(['pass_at_1 of two - one in mazes'], results=str(results))
-    # Of two seeds, .2 less and more 12.7 times the standard error of .1.
+    # Two seeds: .2 ± 12.7 standard errors of .1.
     told = '+.200 [-1.071, +1.471], 2 seeds: pass_at_1 of two - one in mazes\n'
     assert capsys.readouterr().out == told
     interval.main(['pass_at_1 of one in mazes, seeds 3-3'], results=str(results))

@@ -20,15 +20,15 @@ import pytest
 from tests import tiny
 from tests.additions import ADDITIONS
 
-# What a copy leaves out; the last, at the top alone, is what runs write.
+# Paths that a copy leaves out; ``runs`` only at the top.
 LEFT_OUT = ('.git', '.venv', '__pycache__', '.pytest_cache', '.ruff_cache', 'runs')
 
-# Of the files that loop over tables or compare a page with one, the quick ones.
+# The quick files of tests that loop over tables or compare a page with one.
 QUICK = (
     *('ablations', 'advantages/table', 'config/conversion', 'configs_pages', 'layers'),
     *('models/families/table', 'mutations', 'readme', 'tasks/abilities', 'tasks/main'),
 )
-# Of these, the cases of an addition, and some tests that look at a whole table.
+# From these files, the cases of an addition and some tests of a whole table.
 SLOWER = (
     *('advantages/configured', 'advantages/estimators', 'advantages/make'),
     *(
@@ -79,7 +79,7 @@ def copy(tmp_path_factory) -> pathlib.Path:
     shutil.copytree(tiny.ROOT, root, ignore=choose_left_out)
     for addition in ADDITIONS.values():
         addition.apply(root)
-    # What is compiled there is compiled here: this process waits for the other.
+    # Both can share compiled programs: this process waits for the other.
     cache = tiny.ROOT / '.pytest_cache'
     cache.mkdir(exist_ok=True)
     (root / '.pytest_cache').symlink_to(cache)
@@ -158,10 +158,10 @@ def test_a_run_trains_with_an_addition_of_every_kind(copy, tmp_path):
 
 @pytest.mark.slow
 def test_additions_of_every_kind_leave_the_whole_test_command_green(copy):
-    # Its workers have the names of ours.
+    # Its workers have the same names as ours, so they cannot share the cache.
     (copy / '.pytest_cache').unlink()
     run(copy, '-m', 'ruff', 'format', '.')
     run(copy, '-m', 'ruff', 'check', '.')
-    # As make takes them.
+    # The same default as in the Makefile.
     workers = os.environ.get('PYTEST_ARGS', '-n 3 --dist loadfile').split()
     assert run_tests(copy, *workers) > 5000

@@ -24,7 +24,7 @@ PATH = (
     'learning.batch_loss',
     'learning.losses',
 )
-# Of two neighbours, one has a mention whose last name is defined in the other.
+# Steps between files: a mention, and the definition that it leads to.
 MENTIONS = (
     ('train', 'responses = verbs.verify', 'rollouts.verify.Verify'),
     ('train', 'estimated = verbs.estimate', 'rollouts.estimate.Estimate'),

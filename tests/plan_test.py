@@ -39,7 +39,7 @@ def cells(text: str, label: str) -> list[str]:
 
 
 def amounts(text: str, label: str) -> list[float]:
-    """The numbers of a row of decimal amounts."""
+    """The cells of a row as numbers: ``1.5 MB`` is 1.5e6."""
     powers = {'': 1.0, 'k': 1e3, 'M': 1e6, 'G': 1e9}
     found = (cell.partition(' ') for cell in cells(text, label))
     return [float(number) * powers[prefix] for number, _, prefix in found]
@@ -55,7 +55,7 @@ def test_a_plan_for_this_host_has_every_program():
     sizes = ('arguments', 'new outputs', 'temporaries', 'total', 'memory traffic')
     for label in sizes:
         assert all(float(cell.split()[0]) > 0 for cell in cells(text, label)), label
-    # What an update, a pass, a prompt and a token take, in this order.
+    # An update takes more than a forward pass, that more than a prompt, and so on.
     train, score, weights, prefill, decode, diagnose = amounts(text, 'FLOP')
     assert diagnose > train > score > prefill > decode > weights == 0
     useful = cells(text, 'of them useful')
@@ -134,7 +134,7 @@ def test_without_settings_that_fit_the_plan_says_how_much_is_too_much():
         config, small(memory=1000.0), ['prefill'], tell=told.append
     )
     assert not fitting
-    # What a device holds is too much before a compiler is asked.
+    # The arguments alone exceed a device's memory, so nothing is compiled.
     assert any(line.startswith('tracing') for line in told)
     assert not any(line.startswith('compiling') for line in told)
     assert re.search(r'\n\d\. on \d+ devices, --config\.mesh\.', text)
@@ -325,7 +325,7 @@ def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     with jax.log_compiles(), caplog.at_level('WARNING'):
         plan.plan(config, topologies.parse('cpu:8'), ['prefill', 'score'])
     compiled = re.findall(r'Compiling (\S+)', caplog.text)
-    # Not even an array of zeros, which would be a program of its own.
+    # Nothing else compiles, not even a program that fills an array with zeros.
     assert compiled == ['jit(prefill)', 'jit(score)']
 
 

@@ -116,7 +116,7 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
     )
     moving = set()
     for name in list_explained():
-        # With k = 1 pkpo_loo moves it too.
+        # k = 1, since pkpo_loo moves the policy only there.
         own = {'k': 1} if 'k' in estimator_parameters(name) else {}
         estimate = make_estimator(name, num_rollouts=4, **own)
         if np.any(estimate(1.0 * correct, correct, **inputs)):

@@ -105,7 +105,7 @@ def test_the_parts_of_an_axis_are_counted_under_a_mesh_only():
     with jax.set_mesh(sharding.make_mesh(**EIGHT)):
         assert sharding.num_shards('batch', 8) == 4
         assert sharding.local_size('batch', 8) == 2
-        # Not divided, so whole on every device.
+        # 6 is not divisible, so every device has the whole array.
         assert sharding.num_shards('batch', 6) == 1
         assert sharding.local_size('batch', 6) == 6
 

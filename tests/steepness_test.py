@@ -95,7 +95,7 @@ def test_results_without_the_baseline_are_refused(written, tmp_path, monkeypatch
 
 def test_an_estimator_that_lacks_a_seed_is_left_out(written, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    # Of one there is nothing at all, so its configuration is not there either.
+    # One arm has no runs at all, so its configuration is missing too.
     lost = {('maxrl', 1), *(('nsr', seed) for seed in SEEDS)}
     _without(written, tmp_path, lost)
     path = tmp_path / 'estimators.configs.json'

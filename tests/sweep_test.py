@@ -87,7 +87,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     assert '    one\n    it was the disk\n' in said
     assert said.count('pass_at_k_seed0  started') == 1
     assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in said
-    # What is done is kept: all stages of an arm, or none.
+    # Finished arms are kept, with all stages or not at all.
     rows = results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     assert {row['run'] for row in rows} == {RUNS[0].format(0)} | {
         name.format(1) for name in RUNS

@@ -1,5 +1,6 @@
 """What holds for every task of ``TASKS``, and for the toy, which overrides nothing."""
 
+import dataclasses
 import functools
 import re
 import subprocess
@@ -219,3 +220,13 @@ assert not {{'tensorflow', 'torch'}} & sys.modules.keys()
     command = [sys.executable, '-c', script, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize('name', tasks.TASKS)
+def test_a_whole_number_of_the_parameters_has_a_largest_value(name):
+    fields = [
+        field
+        for field in dataclasses.fields(tasks.task_class(name).Params)
+        if field.type is int and field.name != 'seed'
+    ]
+    assert not [each.name for each in fields if each.metadata['holds'](10**9)]

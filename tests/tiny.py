@@ -31,7 +31,7 @@ from passk_jax.setup import setup as setup_lib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# What must be the same bytes whenever and wherever a run was interrupted.
+# Files that have the same bytes whenever and wherever a run was interrupted.
 SAME_BYTES = (
     'metrics.jsonl',
     'diagnostics.jsonl',

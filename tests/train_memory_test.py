@@ -126,7 +126,7 @@ def test_a_stage_begins_with_an_empty_memory_and_others_have_none(staged, finish
         assert not len(history_at(staged, step))
     assert history_at(staged, BORDER).shape == (WINDOW, N + 1)
     assert not history_at(staged, BORDER).any()
-    # As before there were memories, so that older checkpoints are read.
+    # The layout of older checkpoints, which had no memory, so they stay readable.
     names = {path.name for path in (finished_run / 'checkpoints' / '5').iterdir()}
     assert names >= {'params', 'opt_state', 'commit.json'}
     assert 'memory' not in names
@@ -160,7 +160,7 @@ def test_the_report_draws_a_curve_and_says_of_what(whole, tmp_path):
 
 def test_its_weight_cannot_be_matched(tmp_path):
     config = make_config(advantage__match_weight_at=0.1)
-    words = 'advantage.match_weight_at: curverl has no weight of its own'
+    words = 'advantage.match_weight_at: curverl has no fixed weight'
     with pytest.raises(ValueError, match=words):
         train.main(config=config, workdir=str(tmp_path / 'none'))
     assert not (tmp_path / 'none').exists()

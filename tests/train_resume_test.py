@@ -101,7 +101,7 @@ def test_stopping_before_every_step_changes_nothing(finished_run, tmp_path):
 
 
 def interrupted_at(call):
-    """Has the guard say so from its ``call``-th question between steps on."""
+    """Patches the guard to report a signal from the ``call``-th call on."""
     calls = 0
 
     def interrupted(self):

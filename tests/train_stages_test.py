@@ -153,7 +153,7 @@ def test_a_reference_is_only_in_the_stage_with_a_kl(finished_run, tmp_path):
 
 
 def test_the_command_evaluates_a_step_with_the_noise_of_its_stage(staged):
-    # Of the steps that are kept and evaluated.
+    # Steps that have a checkpoint and an evaluation.
     for step in (4, LAST):
         with tiny.devices(1):
             evaluate.main(workdir=str(staged), split='validation', step=step)

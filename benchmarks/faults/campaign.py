@@ -38,9 +38,9 @@ from passk_jax.files import atomic_write_text
 from passk_jax.runs import arrays, directory
 from tests import tiny
 
-# Of a run: more would hardly leave it time between them.
+# The most faults of a run: more would hardly leave it time between them.
 _PER_RUN = 6
-# Of five faults, how many strike runs of two processes.
+# This many of five faults strike runs of two processes.
 _OF_TWO = 2
 _DISK_BYTES = 256 << 20
 _MOST_TRIES = 3

@@ -145,11 +145,11 @@ class Run:
         return found
 
     def steps_done(self) -> int:
-        """How many steps the metrics hold."""
+        """The number of steps in the metrics."""
         return sum(row['split'] == 'train' for row in self._rows())
 
     def steps_computed(self) -> int:
-        """How many steps process 0 has verified, repeats included."""
+        """The number of steps that process 0 has verified, repeats included."""
         with contextlib.suppress(OSError):
             return len((self.marks / 'steps-0').read_text().splitlines())
         return 0

@@ -1,4 +1,4 @@
-"""Adaptive Training: problems of high entropy follow Pass@1, the others Pass@k.
+"""Adaptive Training: Pass@1 on problems of high entropy, Pass@k on the others.
 
 Paper: section ``sec:adaptive_training``, its figure of training progress.
 

@@ -5,11 +5,11 @@ and 16 in section ``sec:robustness``.
 
     python -m passk_jax.train --config=configs/ablations/analytical.py:k=8,size=tiny
 
-With as many responses as k no advantage differs from 0. So from k = 16 on the tiny size
-has the paper's N = 32 in place of 16; compare it with runs of as many rollouts.
+If the number of responses equals k, all advantages are 0. So for k >= 16 the tiny size
+uses the paper's N = 32 instead of 16; compare it with runs of as many rollouts.
 
-Expected: of the three ways to train for Pass@k the paper finds this the best. It finds
-that a larger k learns more slowly and ends as well.
+Expected: the paper finds this the best of the three ways to train for Pass@k. A larger
+k learns more slowly and ends as well.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""Combination Training: Pass@1 weighs where a problem is hard, Pass@k where not.
+"""Combination Training: Pass@1 counts more on hard problems, Pass@k on easy ones.
 
 Paper: section ``sec:implicit_reward_design``, figure ``fig:sec4.2.2``.
 

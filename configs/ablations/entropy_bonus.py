@@ -5,8 +5,8 @@ Paper: section ``sec:noise_entropy``, with coefficients .001, .003 and .005.
     python -m passk_jax.train \\
         --config=configs/ablations/entropy_bonus.py:coef=0.003,size=tiny
 
-Expected: .005 may make the policy collapse. The smaller ones do not, but stay below
-Pass@k Training and lose with more steps.
+Expected: .005 may make the policy collapse. Smaller coefficients do not, but stay below
+Pass@k Training, further so with more steps.
 """
 
 from ml_collections import ConfigDict

@@ -1,7 +1,7 @@
-"""Pass@k Training by full sampling: each k consecutive responses are a group.
+"""Pass@k Training by full sampling: every k consecutive responses form a group.
 
 Paper: sections ``sec:passk_w_full_sampling`` and ``sec:passk_w_bootstrap_sampling``,
-figure ``fig:sec2.3``, with 32 and with 128 rollouts. ``num_rollouts=0`` takes those of
+figure ``fig:sec2.3``, with 32 and with 128 rollouts. ``num_rollouts=0`` uses those of
 the size: 32, or 16 if it is tiny.
 
     python -m passk_jax.train \\

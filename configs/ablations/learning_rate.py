@@ -1,8 +1,8 @@
-"""A higher learning rate makes up for a large k.
+"""A higher learning rate compensates for a large k.
 
 Paper: section ``sec:robustness``, figures ``fig:sec3.4-train_lr`` and
-``fig:sec3.4-test_lr``: k = 8 with 1, 2 and 4 times the learning rate of 1e-6. Here the
-rate of the size is multiplied.
+``fig:sec3.4-test_lr``: k = 8 with 1, 2 and 4 times the learning rate of 1e-6. Here
+``multiple`` scales the learning rate of the size.
 
     python -m passk_jax.train \\
         --config=configs/ablations/learning_rate.py:multiple=4,size=tiny

@@ -1,14 +1,14 @@
-"""Noise Rewards: Pass@1 Training where a share of the wrong responses is rewarded.
+"""Noise Rewards: Pass@1 Training that rewards a share of the wrong responses.
 
 Paper: section ``sec:noise_entropy``, figure ``fig:sec3.1-noise``, with 10, 30 and 50 %.
-It asks whether Pass@k Training only works because wrong responses of a right group are
-rewarded.
+It asks whether Pass@k Training works only because it rewards wrong responses in groups
+with a right one.
 
     python -m passk_jax.train \\
         --config=configs/ablations/noise_rewards.py:fraction=0.3,size=tiny
 
-Expected: the more rewards are flipped, the worse are Pass@1 and Pass@k, and more steps
-make them worse still.
+Expected: the more rewards are flipped, the lower Pass@1 and Pass@k, and more steps
+lower them further.
 """
 
 from ml_collections import ConfigDict

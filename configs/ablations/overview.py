@@ -4,10 +4,10 @@ Paper: figure ``fig:overview``. The paper is silent on the steps of each part.
 
     python -m passk_jax.train --config=configs/ablations/overview.py:first=100,size=tiny
 
-The run has three parts: the first ends at step ``first``, the last has the second half
-of what is left. The optimizer goes on.
+The run has three parts: the first ends at step ``first``, the other two have half of
+the remaining steps each. The optimizer keeps its state.
 
-Expected: Pass@1 rises again in the last part, beyond where the first one left it.
+Expected: Pass@1 rises again in the last part, beyond its end in the first part.
 """
 
 from ml_collections import ConfigDict

@@ -5,7 +5,7 @@ average over the sizes, where "P@k T. w/ AD" has 47.7 / 65.0).
 
     python -m passk_jax.train --config=configs/ablations/pass_at_1.py:size=tiny
 
-Expected: Pass@1 rises, and Pass@k hardly more than it: the policy stops exploring.
+Expected: Pass@1 rises, and Pass@k hardly more: the policy stops exploring.
 """
 
 from ml_collections import ConfigDict

@@ -7,10 +7,10 @@ part; here all are equally long.
     python -m passk_jax.train \\
         --config=configs/ablations/pass_at_k_then_pass_at_1.py:times=2,size=tiny
 
-Each part draws its problems anew. The optimizer goes on.
+Each part draws new problems. The optimizer keeps its state.
 
 Expected: a higher Pass@1 than Pass@1 Training of as many steps, because Pass@k Training
-leaves the policy with more to choose from.
+leaves the policy with more answers to choose from.
 """
 
 from ml_collections import ConfigDict

@@ -21,12 +21,12 @@ def start(
     defaults: Mapping[str, Any] | None = None,
     choices: Mapping[str, Iterable[Any]] | None = None,
 ) -> tuple[ConfigDict, dict[str, Any]]:
-    """The configuration that an ablation changes, and the ablation's arguments.
+    """Returns the configuration that an ablation starts from, and its arguments.
 
     Args:
-        name: of the ablation; the run is called after it and its arguments.
-        argument: what follows the colon in ``--config=file.py:argument``.
-        defaults, choices: of the ablation's own arguments, as in ``arguments.parse``.
+        name: the ablation's name; the run's name is this and the arguments.
+        argument: the text after the colon in ``--config=file.py:argument``.
+        defaults, choices: of the ablation's arguments, as in ``arguments.parse``.
 
     Raises:
         InputError: the argument is wrong; the message names the choices.

@@ -5,8 +5,8 @@ and ``fig:sec4.1.2``.
 
     python -m passk_jax.train --config=configs/ablations/without_easy.py:size=tiny
 
-Expected: better than Pass@1 Training at first, and then a plateau too: to leave out
-easy problems only delays the local optimum.
+Expected: better than Pass@1 Training at first, then a plateau too: leaving out easy
+problems only delays the local optimum.
 """
 
 from ml_collections import ConfigDict

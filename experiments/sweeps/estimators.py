@@ -111,7 +111,7 @@ _POOLED = (
 )
 _ANNEALED = ('annealed_k', 'k = 8, 4, 2, 1')
 
-# Of the expectations 2 to 4, 8, 9, 11 and 15 to 18.
+# The pairs that expectations 2 to 4, 8, 9, 11 and 15 to 18 compare.
 _CONTRASTS = (
     ('nsr', 'rloo'),
     ('canonical_k', 'pass_at_k'),

@@ -32,7 +32,7 @@ _ARMS = (
     ('entropy_bonus', 'coef=0.005', 'entropy bonus .005'),
 )
 
-# What the expectations of those files compare, besides each arm with Pass@1 Training.
+# Pairs that those files compare, besides each arm with Pass@1 Training.
 _CONTRASTS = (
     ('analytical_4', 'bootstrap_sampling_sum'),
     ('analytical_4', 'bootstrap_sampling_mean'),

@@ -198,7 +198,7 @@ class Estimator:
         fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
             are in range but do not fit N or each other.
         pools_problems: whether an advantage depends on the rewards of other problems of
-            the step. Such an estimator has no weight of its own. Its curve is that of a
+            the step. Such an estimator has no fixed weight. Its curve is that of a
             step in which all shares of right responses are equally frequent.
         centered: whether the advantages of a problem sum to 0. If not, they may move
             the policy even where all responses are right, or all wrong.

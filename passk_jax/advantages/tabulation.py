@@ -209,7 +209,7 @@ def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
     _refuse_memory(estimate)
     if estimate.estimator.pools_problems:
         raise InputError(
-            f'{estimate.name} has no weight of its own: it divides by a sigma of all '
+            f'{estimate.name} has no fixed weight: it divides by a sigma of all '
             'problems of a step; tabulated_curve has the weight in a step in which '
             'all shares of right responses are equally frequent'
         )
@@ -229,8 +229,8 @@ def _refuse_memory(estimate: AdvantageFn) -> None:
     """Refuses an estimator whose weight changes in a run."""
     if estimate.estimator.has_memory:
         raise InputError(
-            f'{estimate.name} has no weight of its own: it weighs a problem by the '
-            'pass rates of the steps before, which change in a run'
+            f'{estimate.name} has no fixed weight: it depends on the pass rates of '
+            'earlier steps, which change during a run'
         )
 
 

@@ -1,10 +1,10 @@
-"""How a command starts and ends; imports no JAX.
+"""Starts and ends a command; imports no JAX.
 
 Exit status: 0 success; 2 an error that its message explains (a bad flag or file, a full
 disk, a loss that is not finite); 42 preempted and saved (see ``runs/preemption.py``);
-43 another process of the run is gone; 1 a result that the command defines, or a bug,
-with its traceback; 130 interrupted. If one of several processes fails, all have its
-status; see ``peers.py``.
+43 another process of the run is gone; 1 a result that the command defines, or a bug
+with its traceback; 130 interrupted. If one of several processes fails, all exit with
+its status; see ``peers.py``.
 """
 
 import functools
@@ -29,11 +29,11 @@ from passk_jax.errors import (
 )
 from passk_jax.runtime import peers
 
-# Set before a command imports transformers, which would warn that it has no models.
+# Set before a command imports transformers, which would warn that PyTorch is missing.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
 
 EXIT_ERROR = 2
-"""Exit status after an error that a retry would only repeat."""
+"""Exit status of an error that a retry would only repeat."""
 
 _MOST_LINES, _LONGEST_LINE = 20, 2000
 
@@ -42,11 +42,12 @@ def run(main: Callable[..., int | None]) -> None:
     """Parses the flags that ``main`` takes, calls it and exits.
 
     Args:
-        main: each parameter is a flag, a row of :data:`passk_jax.cli.flags.TABLE`; a
-            parameter without a default is required. ``main`` returns the exit status.
+        main: the command. Its parameters are flags, rows of
+            :data:`passk_jax.cli.flags.TABLE`; one without a default is required. It
+            returns the exit status.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A locale without UTF-8 has no bytes for some of what a command prints.
+        # A locale without UTF-8 cannot encode some of what a command prints.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors='backslashreplace')
     try:
@@ -64,7 +65,7 @@ def run(main: Callable[..., int | None]) -> None:
 
 
 def shorten(message: str) -> str:
-    """A message of at most 20 lines, each of at most 2,000 characters.
+    """Cuts a message to at most 20 lines, each of at most 2,000 characters.
 
     >>> shorten('a\\nb')
     'a\\nb'
@@ -82,7 +83,7 @@ def shorten(message: str) -> str:
 
 
 def _leave_with_others(error: BaseException, message: str | None) -> None:
-    """Ends this process and the others of its run; returns if it is alone."""
+    """Ends this process and the others of its run; returns if there are no others."""
     status = 130 if isinstance(error, KeyboardInterrupt) else 1
     peers.fail(
         status if message is None else EXIT_ERROR,
@@ -93,8 +94,8 @@ def _leave_with_others(error: BaseException, message: str | None) -> None:
 
 
 def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
-    """Calls ``main`` with the logs of other libraries limited to warnings."""
-    # Tracing makes many objects: collections took a tenth of the time to a first step.
+    """Calls ``main`` and limits the logs of other libraries to warnings."""
+    # Tracing makes many objects: garbage collection took 10 % of the time to step 1.
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
     if flags.FLAGS['verbosity'].using_default_value:
@@ -106,18 +107,18 @@ def _call(main: Callable[..., int | None], arguments: dict[str, Any]) -> int:
 
 
 def _explanation(error: BaseException) -> str | None:
-    """What to print instead of a traceback; ``None`` if only a traceback would help."""
+    """Returns what to print in place of a traceback; ``None`` to show the traceback."""
     if isinstance(error, InputError | NonFiniteError | flags.Error):
         return str(error)
     if message := plugins.explain(error):
         return message
-    # XLA has this error in a class of many.
+    # XLA raises this error in a class that it shares with many others.
     if isinstance(error, MemoryError) or str(error).startswith('RESOURCE_EXHAUSTED'):
         message = str(error).partition('\n')[0]
         return f'out of memory ({message}): python -m passk_jax.plan says what fits'
     if not isinstance(error, OSError):
         return None
-    # Only the system's OSErrors have a number; libraries raise others.
+    # Only errors of the system have a number; libraries raise OSErrors without one.
     if error.errno is None:
         return None
     return f'{error.filename}: {error.strerror}' if error.filename else error.strerror

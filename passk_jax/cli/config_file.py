@@ -19,9 +19,10 @@ T = TypeVar('T')
 
 
 def load(path: str) -> ConfigDict:
-    """The configuration that a config file's ``get_config()`` returns.
+    """Returns the configuration that a config file's ``get_config()`` makes.
 
-    Args, errors: as in :func:`call`. A configuration that contains itself is one too.
+    Arguments and errors are those of :func:`call`; a configuration that contains itself
+    is also an error.
     """
     config = call(path, 'get_config', returns=ConfigDict)
     with prefixed(path, (ValueError, RecursionError)):
@@ -32,17 +33,16 @@ def load(path: str) -> ConfigDict:
 def use_source(config: ConfigDict, path: str, source: str) -> None:
     """Changes a configuration to a published model, before other overrides.
 
-    ``use_source(config)`` of the file, if it defines that, changes what else such a
-    model needs. A file whose model has sizes of its own gives up these, its family and
-    its tokenizer.
+    A model with sizes in the file loses these sizes, its family and its tokenizer. If
+    the file defines ``use_source(config)``, that changes what else the model needs.
 
     Args:
-        config: of the file.
+        config: the file's configuration.
         path: the config file, as for :func:`load`.
         source: a Hugging Face directory or a hub name.
 
     Raises:
-        InputError: an error in the file.
+        InputError: the file raises an error.
     """
     model = config.model
     if not model.source:
@@ -65,7 +65,8 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
         returns: the type of its result.
 
     Raises:
-        InputError: no such file, an error in the file, with its line, or another type.
+        InputError: there is no such file, it raises an error (the message has the
+            line), or the result has another type.
     """
     file, colon, argument = _split(path)
     with prefixed(path, InputError):
@@ -86,7 +87,7 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
     """Defines a flag for each override; parsing it changes ``config``.
 
     Args:
-        config: the config of the file; this function locks it.
+        config: the file's configuration; this function locks it.
         arguments: the command line; arguments that are not overrides are ignored.
 
     Raises:
@@ -108,11 +109,11 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
 
 
 def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
-    """Makes the last of several values count, as of every other flag."""
+    """Makes the last of several values count, as for every other flag."""
     parse = flag.parse
 
     def replace(arguments: Any) -> None:
-        # A flag that is present would add to its value.
+        # Without this, a flag that is present adds to its value.
         flag.present = 0
         parse(arguments)
 
@@ -120,7 +121,7 @@ def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
 
 
 def _split(path: str) -> tuple[str, str, str]:
-    """The file, a colon and the argument; a colon may be part of the file's path."""
+    """Splits into file, colon and argument; the file's path may contain a colon."""
     ends = [match.start() for match in re.finditer(':', path)]
     for end in (len(path), *reversed(ends)):
         if os.path.isfile(path[:end]):

@@ -1,6 +1,6 @@
-"""The configs of the package: found by name, and imported as ``configs``, anywhere.
+"""The configs of the package: finds them by name and makes ``configs`` importable.
 
-In a checkout they lie beside the package; an installed package has them inside.
+In a checkout they are next to the package; an installed package contains them.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from passk_jax.errors import InputError
 _PACKAGE = pathlib.Path(__file__).resolve().parents[1]
 _INSIDE = _PACKAGE / 'configs'
 FOLDER = _INSIDE if _INSIDE.is_dir() else _PACKAGE.parent / 'configs'
-"""Where the configs of the package lie."""
+"""The directory of the package's configs."""
 
 
 def names() -> list[str]:
-    """The names of the configs, such as ``maze_tiny`` or ``ablations/exceeding``."""
+    """Lists the configs' names, such as ``maze_tiny`` or ``ablations/exceeding``."""
     return sorted(
         path.relative_to(FOLDER).with_suffix('').as_posix()
         for path in FOLDER.rglob('*.py')
@@ -29,13 +29,13 @@ def names() -> list[str]:
 
 
 def find(file: str) -> str:
-    """The path of a config file: ``file`` itself, or else the config of that name.
+    """Returns the path of a config file: ``file``, or else the config of that name.
 
     Args:
         file: a path; or a name, with or without ``configs/`` and ``.py``.
 
     Raises:
-        InputError: there is neither.
+        InputError: neither exists.
     """
     if os.path.isfile(file):
         return file
@@ -49,10 +49,10 @@ def find(file: str) -> str:
 
 @contextlib.contextmanager
 def importable(file: str) -> Iterator[None]:
-    """Lets a config file import those of the package: ``from configs import base``.
+    """Lets a config file import the package's configs: ``from configs import base``.
 
-    Modules of a folder ``configs`` that the file itself lies in come first. In the end
-    ``configs`` is what it was before.
+    If the file is in a folder ``configs``, modules of that folder take precedence. On
+    exit, ``configs`` is what it was before.
     """
     parents = pathlib.Path(file).resolve().parents
     folders = [str(folder) for folder in parents if folder.name == 'configs'][:1]

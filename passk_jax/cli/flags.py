@@ -1,7 +1,7 @@
-"""The flags of all commands; a command takes those that its ``main`` names.
+"""The flags of all commands; each parameter of a command's ``main`` is a flag.
 
-Importing this module defines no flag: :func:`parse` does, for one command. To add a
-command, write its file, and a row of :data:`TABLE` for each flag that is new.
+Importing this module defines no flag: :func:`parse` defines those of one command. To
+add a command, write its file, and a row of :data:`TABLE` for each new flag.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _REQUIRED = inspect.Parameter.empty
 
 
 class _PathParser(flags.ArgumentParser):
-    """A file or directory; the shell leaves ``--flag=~/name`` to the command."""
+    """Parses a file or directory; the shell does not expand ``--flag=~/name``."""
 
     def parse(self, argument: str) -> str:
         if '://' in argument:
@@ -112,25 +112,25 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'fit': (_BOOL, 'Search for settings that fit and train the same.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
-    'seed': (_INT, 'Decides every random draw.'),
-    'faults': (_INT, 'How many faults strike, over all runs.'),
+    'seed': (_INT, 'Seed of every random draw.'),
+    'faults': (_INT, 'Faults to inject, over all runs.'),
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
-    'beside': (_PATH, 'Another sweep file, whose order of the arms is compared.'),
+    'beside': (_PATH, 'Another sweep file; compares the order of its arms.'),
     'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
     'csv': (_BOOL, 'Write the rows of the results as <name>.csv too.'),
     'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }
-"""Name -> parser and help; the default is that of the parameter of ``main``."""
+"""Flag -> parser and help text; the parameter of ``main`` has the default."""
 
 
 def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
-    """The flags that ``main`` takes, with defaults; ``Parameter.empty``: required.
+    """Returns the flags of ``main`` with defaults; ``Parameter.empty`` if required.
 
-    ``**options`` stands for every option of the sampler, ``None`` by default. Only
-    keywords are flags.
+    Only keyword parameters are flags. ``**options`` stands for every option of the
+    sampler, with default ``None``.
     """
     parameters = {}
     for name, parameter in inspect.signature(main).parameters.items():
@@ -143,7 +143,7 @@ def parameters_of(main: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _positional(main: Callable[..., Any]) -> str | None:
-    """The parameter that takes the arguments without a flag, if ``main`` has one."""
+    """Returns the parameter for arguments without a flag, if ``main`` has one."""
     for name, parameter in inspect.signature(main).parameters.items():
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
             return name
@@ -155,12 +155,12 @@ def parse(
     argv: Sequence[str],
     values: flags.FlagValues = flags.FLAGS,
 ) -> dict[str, Any]:
-    """Defines and reads the flags that ``main`` takes, by the names of its parameters.
+    """Defines and parses the flags of ``main``, named as its parameters.
 
     Args:
-        main: a command. A keyword without a default is a required flag; a positional
-            parameter takes the arguments without a flag, at least one. A command whose
-            ``config`` is a ``str`` reads that file itself.
+        main: a command. A keyword parameter without a default is a required flag. A
+            positional parameter takes the arguments without a flag, at least one. A
+            command whose ``config`` is a ``str`` reads that file itself.
         argv: the program, then the arguments.
         values: where to define the flags.
 
@@ -169,8 +169,8 @@ def parse(
 
     Raises:
         InputError: an unknown flag or key, a value of the wrong type, a missing
-            required flag, or an argument that belongs to no flag.
-        flags.Error: absl's own, for example for a flag without its value.
+            required flag, or an argument without a flag.
+        flags.Error: absl's errors, for example for a flag without its value.
     """
     program, parameters = argv[0], parameters_of(main)
     argv = [program, *map(_with_underscores, argv[1:])]
@@ -206,7 +206,7 @@ def parse(
             f'arguments not understood: {unparsed}; write every flag as --name=value, '
             f'for example --config.log.tensorboard=false'
         )
-    # Last, so that errors of the command line come before errors of the values.
+    # Last: errors of the command line come before errors of the values.
     if config is not None:
         parsed['config'] = configs.from_config_dict(config)
     return parsed
@@ -229,7 +229,7 @@ def _define(
 
 
 def _last_value(arguments: Sequence[str], flag: str) -> str:
-    """The value that the command line gives to a flag; ``''``: none."""
+    """Returns the last value of a flag on the command line; ``''`` if none."""
     value = ''
     for argument, following in itertools.zip_longest(arguments, arguments[1:]):
         name, equals, text = argument.partition('=')
@@ -239,7 +239,7 @@ def _last_value(arguments: Sequence[str], flag: str) -> str:
 
 
 def _with_underscores(argument: str) -> str:
-    """Takes ``--dry-run`` for ``--dry_run``."""
+    """Converts ``--dry-run`` to ``--dry_run``."""
     name, equals, value = argument.partition('=')
     if name.startswith('--') and name[2:].replace('-', '_') in TABLE:
         name = f'--{name[2:].replace("-", "_")}'
@@ -247,7 +247,7 @@ def _with_underscores(argument: str) -> str:
 
 
 def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Parses the flags that are defined; returns the other arguments."""
+    """Parses the defined flags; returns the remaining arguments."""
     # Flags may follow other arguments, for example the value of an override.
     values.set_gnu_getopt()
     try:
@@ -255,7 +255,7 @@ def _parse_known(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     except flags.IllegalFlagValueError as error:
         flag = re.match(r'flag --(([^=]*)=.*?): ', str(error), re.DOTALL)
         kind = values[flag[2]].flag_type() if flag else 'string'
-        # absl calls a section and a choice 'string' too.
+        # absl also gives sections and choices the type 'string'.
         is_typed = flag and kind != 'string'
         message = f'--{flag[1]} must be of type {kind}' if is_typed else str(error)
         raise InputError(message) from error
@@ -275,7 +275,7 @@ def _reject_unknown(
 
 
 def _example(main: Callable[..., Any]) -> str:
-    """The first example in the command's docstring, to end a message with."""
+    """Returns the first example in the command's docstring, to end a message."""
     text = sys.modules[main.__module__].__doc__ or ''
     example = re.search(r'^    python -m (?:.*\\\n)*.*$', text, re.MULTILINE)
     return f', for example:\n{example[0]}' if example else ''

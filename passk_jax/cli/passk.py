@@ -1,6 +1,6 @@
 """The command ``passk``: ``passk train …`` is ``python -m passk_jax.train …``.
 
-It imports a command only to run it.
+It imports only the command that it runs.
 """
 
 import importlib.metadata
@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Runs the command that the first argument names, and exits as it does."""
+    """Runs the command that the first argument names, and exits with its status."""
     name, *arguments = [*sys.argv[1:], ''][: max(1, len(sys.argv) - 1)]
     if name in ('', '--help', '-h', 'help'):
         print(usage())
@@ -37,14 +37,14 @@ def main() -> None:
         near = checks.nearest(name, COMMANDS) or list(COMMANDS)
         sys.stderr.write(f'error: unknown command {name!r}; try {", ".join(near)}\n')
         sys.exit(EXIT_ERROR)
-    # As python -m does, but last, so that no file there hides a package.
+    # python -m adds it too, but first, where its files could hide packages.
     sys.path.append(os.getcwd())
     sys.argv = [f'passk {name}', *arguments]
     runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)
 
 
 def usage() -> str:
-    """The commands, a line each."""
+    """Returns the help text, with one line for each command."""
     lines = [f'  {name:<10}{text}' for name, text in COMMANDS.items()]
     return '\n'.join(
         [

@@ -1,13 +1,12 @@
-"""What :mod:`passk_jax.config` accepts: names and types first, then values.
+"""Checks of the configuration: names and types first, then values.
 
-1. :func:`build` turns nested mappings into nested dataclasses. It accepts no extra or
-   missing key, and no value of another type or outside its field's range (ranges.py).
-2. :func:`check` compares values that must go together, by dotted key.
+1. :func:`build` converts nested mappings to nested dataclasses. It rejects extra and
+   missing keys, and values of another type or outside their field's range (ranges.py).
+2. :func:`check` compares values that depend on each other, by dotted key.
 
-Every failure is a ``ValueError`` that names the dotted key, the value and the choices.
-This module does not check the names of estimators, tasks and model families, nor the
-ranges of an estimator's parameters: higher layers check them against their tables. It
-does not import JAX.
+Every failure is an ``InputError`` that names the dotted key, the value and the choices.
+Higher layers check the names of estimators, tasks and model families, and the ranges of
+an estimator's parameters, against their tables. This module does not import JAX.
 """
 
 import dataclasses
@@ -33,13 +32,13 @@ def build(cls: type, values: Any, path: str = '') -> Any:
         path: the dotted key of the mapping in the whole configuration, for messages.
 
     Raises:
-        ValueError: an unknown or missing key, or a value of the wrong type or range.
+        InputError: an unknown or missing key, or a value of the wrong type or range.
     """
     return _section(cls, values, path, list(_paths(cls, f'{path}.' if path else '')))
 
 
 def fields(cls: type) -> tuple[dict[str, Any], str | None]:
-    """The keys of a section with their types, and the field that takes all other keys.
+    """Returns a section's keys with their types, and the field for all other keys.
 
     The metadata ``other_keys`` marks that field; without one, other keys are errors.
     """
@@ -62,7 +61,7 @@ def flatten(values: Any, key: str = '') -> dict[str, Any]:
 
 
 def nearest(name: str, names: Collection[str]) -> list[str]:
-    """The ``names`` that resemble ``name``, or else end in the same word."""
+    """Returns the ``names`` that resemble ``name``, or else end in the same word."""
     last = name.rpartition('.')[2]
     return (
         difflib.get_close_matches(name, names, cutoff=0.9)
@@ -72,9 +71,10 @@ def nearest(name: str, names: Collection[str]) -> list[str]:
 
 
 def unknown_key(key: str, known_keys: Collection[str]) -> str:
-    """The message for an unknown dotted key.
+    """Makes the message for an unknown dotted key.
 
-    It names the nearest known keys, else what its section has, else all sections.
+    It lists the nearest known keys, or else the keys of its section, or else all
+    sections.
     """
     for above in (
         candidate for candidate in known_keys if key.startswith(f'{candidate}.')
@@ -89,7 +89,7 @@ def unknown_key(key: str, known_keys: Collection[str]) -> str:
 
 
 def _names_in(prefix: str, known_keys: Collection[str]) -> list[str]:
-    """The keys and sections right below a prefix, which ends with a dot or is empty."""
+    """Lists keys and sections just below a prefix, which is empty or ends in a dot."""
     below = (
         candidate.removeprefix(prefix)
         for candidate in known_keys
@@ -101,7 +101,7 @@ def _names_in(prefix: str, known_keys: Collection[str]) -> list[str]:
 
 
 def check(values: Mapping[str, Any]) -> None:
-    """Raises ValueError if values of a whole configuration do not go together.
+    """Raises InputError if values of a whole configuration contradict each other.
 
     Args:
         values: every value of an ``ExperimentConfig`` by dotted key.
@@ -215,7 +215,7 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
 
 
 def _check_packing(values: Mapping[str, Any]) -> None:
-    """Checks what depends on no device; the learner and the setup check the rest."""
+    """Checks what needs no device; the learner and the setup check the rest."""
     sizes = values['train.pack_sizes']
     if sizes == 1:
         raise InputError(
@@ -235,12 +235,12 @@ def _check_packing(values: Mapping[str, Any]) -> None:
 
 
 def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -> None:
-    """Raises ValueError if each device has one response to a prompt: nothing to pack.
+    """Raises InputError if each device has one response to a prompt: nothing to pack.
 
     Args:
         pack_sizes: ``train.pack_sizes``, not 0.
         num_rollouts: rollouts of a prompt in a pass.
-        shares: devices along the mesh's rollout axis; -1: not known. If they do not
+        shares: devices along the mesh's rollout axis; -1 if unknown. If they do not
             divide the rollouts, each device has all of them.
     """
     if num_rollouts in (1, shares):
@@ -253,7 +253,7 @@ def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -
 
 
 def _section(cls: type, values: Any, path: str, known_keys: list[str]) -> Any:
-    """:func:`build`; ``known`` are all dotted keys, for messages."""
+    """Implements :func:`build`; ``known_keys`` are all dotted keys, for messages."""
     kinds, other_keys_field = fields(cls)
     if not isinstance(values, Mapping):
         raise InputError(
@@ -294,7 +294,7 @@ def _value(kind: Any, value: Any, path: str, known_keys: list[str]) -> Any:
         item, items = typing.get_args(kind)[0], enumerate(value)
         return tuple(_value(item, v, f'{path}[{i}]', known_keys) for i, v in items)
     if typing.get_origin(kind) is typing.Literal:
-        # Its field has the choices.
+        # The field's range checks the choices.
         kind = str
     accepted = (int, float) if kind is float else kind
     if not isinstance(value, accepted) or (isinstance(value, bool) != (kind is bool)):
@@ -310,7 +310,7 @@ def _value(kind: Any, value: Any, path: str, known_keys: list[str]) -> Any:
 
 
 def _parameter(value: Any, path: str) -> Any:
-    """Checks a parameter of a task or an estimator, whose type no dataclass states."""
+    """Checks a parameter of a task or an estimator, whose type no dataclass has."""
     if isinstance(value, Mapping):
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
     if isinstance(value, tuple):
@@ -326,13 +326,13 @@ def _parameter(value: Any, path: str) -> Any:
 
 
 def _reject_non_finite(value: float, path: str) -> None:
-    # One comparison covers nan, both infinities and ints that are too large for floats.
+    # One comparison covers NaN, both infinities and ints that are too large for floats.
     if not abs(value) <= sys.float_info.max:
         raise InputError(f'{path}={value!r} must be finite')
 
 
 def _paths(cls: type, prefix: str) -> Iterator[str]:
-    """Every dotted key, sections included."""
+    """Yields every dotted key, also those of sections."""
     for name, kind in fields(cls)[0].items():
         yield prefix + name
         if dataclasses.is_dataclass(kind):

@@ -1,9 +1,9 @@
-"""Turns a ConfigDict into the configuration, and the configuration to JSON and back.
+"""Converts a ConfigDict to the configuration, and the configuration to and from JSON.
 
-``configs/*.py`` return an ``ml_collections.ConfigDict``; :func:`from_config_dict` turns
-it into :class:`ExperimentConfig`. A forgotten, misspelt or mistyped key fails here,
-before a device is used. So does a value that :mod:`passk_jax.config.checks` rejects.
-Nothing else in the package sees a ConfigDict.
+``configs/*.py`` return an ``ml_collections.ConfigDict``; :func:`from_config_dict`
+converts it to :class:`ExperimentConfig`. It rejects a forgotten, misspelt or mistyped
+key, or a value that fails :mod:`passk_jax.config.checks`, before a device is used.
+Outside of this package and the commands, nothing uses a ConfigDict.
 """
 
 import dataclasses
@@ -19,9 +19,9 @@ from passk_jax.config.stages import stages_of
 
 
 def from_config_dict(config: ConfigDict) -> ExperimentConfig:
-    """Turns a ConfigDict into the checked, frozen configuration.
+    """Converts a ConfigDict to the checked, frozen configuration.
 
-    Raises ValueError, which names the dotted key, if a key or a value is wrong.
+    Raises InputError with the dotted key if a key or a value is wrong.
     """
     return _checked(checks.build(ExperimentConfig, config.to_dict()))
 
@@ -32,9 +32,9 @@ def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
 
 
 def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
-    """Adds the fields that are newer than a saved configuration, turned off.
+    """Adds fields that are newer than a saved configuration, with the value ``off``.
 
-    They are the fields that declare a value ``off``.
+    Only fields that declare such a value are added.
     """
     if not values or not isinstance(values, Mapping):
         return values
@@ -52,7 +52,7 @@ def with_new_options(values: Any, section: type = ExperimentConfig) -> Any:
 
 
 def to_json(config: ExperimentConfig) -> str:
-    """The configuration as JSON text, in the order of the fields."""
+    """Formats the configuration as JSON, in the order of the fields."""
     return json.dumps(to_dict(config), indent=2) + '\n'
 
 

@@ -1,7 +1,7 @@
-"""The configuration as frozen dataclasses, a section each.
+"""The configuration: one frozen dataclass for each section.
 
 They have no defaults, so a forgotten key is an error. Library functions take keywords
-or their own section, never the whole configuration.
+or their section, never the whole configuration.
 """
 
 import dataclasses
@@ -15,13 +15,14 @@ from passk_jax.config.ranges import (
     fraction,
     iso_date,
     not_empty,
-    not_negative,
     one_of,
-    positive,
     ranged,
     section,
 )
 from passk_jax.config.sampling_options import SamplingOptions
+
+# checks.py rejects 0 and negative sizes, except for one -1 in a mesh.
+_AXIS = ('be at most 10**6', lambda x: x <= 10**6)
 
 
 @section
@@ -35,10 +36,10 @@ class MeshConfig:
         tensor: shards of heads, MLP and vocabulary.
     """
 
-    data: int
-    fsdp: int
-    rollout: int
-    tensor: int
+    data: int = ranged(*_AXIS)
+    fsdp: int = ranged(*_AXIS)
+    rollout: int = ranged(*_AXIS)
+    tensor: int = ranged(*_AXIS)
 
 
 @section
@@ -54,8 +55,8 @@ class WarmStartConfig:
     """
 
     steps: int = count(1)
-    batch_size: int = positive()
-    num_problems: int = not_negative()
+    batch_size: int = count(1)
+    num_problems: int = count(0)
     demonstrations: str
     optimizer: OptimizerConfig
 
@@ -78,7 +79,7 @@ class InitConfig:
 
 @section
 class TaskConfig:
-    """The task by name, and its parameters, which the task itself checks.
+    """The task's name, and its parameters, which the task checks.
 
     Attributes:
         name: a key of ``tasks.TASKS``, or ``file.py:Class``.
@@ -91,25 +92,25 @@ class TaskConfig:
 
 @section
 class DataConfig:
-    """Where to keep problems, and how they become prompts.
+    """Where problems are stored, and how they become prompts.
 
     Attributes:
         dir: the directory of all data sets; ``''``: ``~/.cache/passk_jax``.
-        max_prompt_tokens: the longest prompt.
+        max_prompt_tokens: the most tokens of a prompt.
         overlong: ``'drop'`` (longer prompts are counted and reported) or ``'error'``.
-        system_prompt: the system's turn before every problem; ``''``: none, or the one
-            that the chat template writes by itself.
-        chat_template_kwargs: the chat template's own switches, such as
+        system_prompt: the system's turn before every problem; ``''``: none, or the chat
+            template's default.
+        chat_template_kwargs: switches of the chat template, such as
             ``{'enable_thinking': False}``.
-        chat_date: what a chat template takes for today, in every prompt of the run.
-        few_shot: examples before every problem, as turns of its chat: what the user
-            says and the answer, by turns.
-        instruction: what the prompt says of the form of the answer; ``'task'``: the
-            task's own words; ``''``: nothing.
+        chat_date: today's date for the chat template, in every prompt of the run.
+        few_shot: examples before every problem, as turns of its chat: alternating
+            texts of the user and answers.
+        instruction: the prompt's text about the form of the answer; ``'task'``: the
+            task's text; ``''``: none.
     """
 
     dir: str
-    max_prompt_tokens: int = positive()
+    max_prompt_tokens: int = count(1)
     overlong: Literal['drop', 'error'] = one_of('drop', 'error')
     system_prompt: str = dataclasses.field(metadata={'off': ''})
     chat_template_kwargs: Mapping[str, Any] = dataclasses.field(metadata={'off': {}})
@@ -128,15 +129,14 @@ class SamplingConfig(SamplingOptions):
 
     Attributes:
         num_rollouts: responses to each prompt.
-        max_response_tokens: the longest response, in evaluation too.
-        max_cache_bytes: limit of the keys and values that a device holds, in evaluation
-            too. Rollouts that do not fit wait for others to end, which changes no
-            token. 0: no limit.
+        max_response_tokens: the most tokens of a response, also in evaluation.
+        max_cache_bytes: limit of a device's KV cache, also in evaluation. Rollouts that
+            do not fit wait for others to end, which changes no token. 0: no limit.
     """
 
-    num_rollouts: int = positive()
-    max_response_tokens: int = positive()
-    max_cache_bytes: int = not_negative()
+    num_rollouts: int = count(1)
+    max_response_tokens: int = count(1)
+    max_cache_bytes: int = count(0, 10**15)
 
 
 @section
@@ -147,24 +147,24 @@ class AdvantageConfig:
         name: a key of ``advantages.ESTIMATORS``, or ``file.py:function``.
         k: group size; also the k of the training metric ``pass_at_<k>``.
         match_weight_at: success probability at which the advantages are scaled to
-            weigh as much as those of ``pass_at_1``; 0: they are not scaled.
-        parameters: every other key of the section, ``advantage.<parameter>``; the rows
-            of ``ESTIMATORS`` declare them.
+            the same weight as those of ``pass_at_1``; 0: no scaling.
+        parameters: every other key of the section, ``advantage.<parameter>``, as the
+            rows of ``ESTIMATORS`` declare.
     """
 
     name: str = not_empty()
-    k: int = positive()
+    k: int = count(1)
     match_weight_at: float = fraction(off=0.0)
     parameters: Mapping[str, Any] = dataclasses.field(metadata={'other_keys': True})
 
 
 @section
 class VerifierConfig:
-    """What a run asks of the problems before it verifies responses to them.
+    """Requirements on the problems, before any response is verified.
 
     Attributes:
         max_unparsed_golds: the largest share of a file's golds (right answers) that the
-            verifier may be unable to parse, so that no response could equal them.
+            verifier cannot parse. No response can equal such a gold.
     """
 
     max_unparsed_golds: float = fraction()
@@ -185,44 +185,45 @@ class TrainConfig:
         steps: number of rollout batches.
         num_prompts: prompts per step.
         mini_batch_prompts: prompts per update; divides ``num_prompts``.
-        epochs: how often a step goes over its rollout batch, with the same mini-batches
-            in the same order. The old policy of the ratio stays that of the step.
+        epochs: how often a step uses its rollout batch, with the same mini-batches in
+            the same order. The ratio's old policy stays that of the step.
         micro_batch_prompts: prompts per forward and backward pass; divides
             ``mini_batch_prompts``. It affects memory and the rounding of the result.
         micro_batch_rollouts: rollouts of each of these prompts per pass; divides
-            ``sampling.num_rollouts``; 0: all. Less memory than one prompt a device
-            needs, but the prompt runs again in each pass.
+            ``sampling.num_rollouts``; 0: all. It needs less memory than one prompt on
+            each device, but computes the prompt again in each pass.
         pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
             responses share rows; 0: a row per response. It affects running and
             compile time, and the rounding of the result.
-        dynamic_sampling_rounds: the most extra draws per step that replace problems
+        dynamic_sampling_rounds: the most extra draws of a step to replace problems
             without a signal; 0: every problem stays.
-        follow_difficulty: how far a step draws problems by the estimated variance of
-            their verdicts (``passk_jax.data.difficulty``), below 1; 0: in epochs.
+        follow_difficulty: how strongly the draw of problems follows the estimated
+            variance of their verdicts (``passk_jax.data.difficulty``), below 1; 0: by
+            epochs.
     """
 
     steps: int = count(1)
-    num_prompts: int = positive()
-    mini_batch_prompts: int = positive()
-    epochs: int = ranged('lie in [1, 1000]', lambda x: 1 <= x <= 1000, off=1)
-    micro_batch_prompts: int = positive()
-    micro_batch_rollouts: int = not_negative(off=0)
-    pack_sizes: int = ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
-    dynamic_sampling_rounds: int = not_negative()
+    num_prompts: int = count(1)
+    mini_batch_prompts: int = count(1)
+    epochs: int = count(1, 1000, off=1)
+    micro_batch_prompts: int = count(1)
+    micro_batch_rollouts: int = count(0, off=0)
+    pack_sizes: int = count(0, 100)
+    dynamic_sampling_rounds: int = count(0)
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
     def rollout_parts(self, num_rollouts: int) -> int:
-        """Parts of a prompt's rollouts, one for each pass."""
+        """Returns the number of parts of a prompt's rollouts, one for each pass."""
         return num_rollouts // (self.micro_batch_rollouts or num_rollouts)
 
     @property
     def updates_of_a_step(self) -> int:
-        """How many updates a step makes."""
+        """The number of updates of a step."""
         return self.epochs * self.num_prompts // self.mini_batch_prompts
 
     @property
     def num_updates(self) -> int:
-        """Updates of the whole run."""
+        """The number of updates of the run."""
         return self.steps * self.updates_of_a_step
 
 
@@ -238,36 +239,36 @@ class EvalConfig(SamplingOptions):
         num_responses: responses to each problem.
         batch_size: problems sampled at a time.
         bootstrap_samples: resamples of the problems for each interval.
-        kept_responses: whole responses to keep of an evaluation, spread evenly over all
-            of its responses; 0: none. The parsed answers of all are always kept.
+        kept_responses: whole responses to record in an evaluation, spread evenly over
+            all of its responses; 0: none. All parsed answers are always recorded.
     """
 
-    every: int = not_negative()
+    every: int = count(0)
     split: str
     final_split: str
-    num_problems: int = not_negative()
-    num_responses: int = positive()
-    batch_size: int = positive()
-    # A million give an interval's ends to three digits and take minutes.
-    bootstrap_samples: int = ranged('lie in [1, 10**6]', lambda x: 1 <= x <= 10**6)
-    kept_responses: int = not_negative(off=0)
+    num_problems: int = count(0)
+    num_responses: int = count(1)
+    batch_size: int = count(1)
+    # A million resamples give three digits of an interval's ends and take minutes.
+    bootstrap_samples: int = count(1, 10**6)
+    kept_responses: int = count(0, off=0)
 
 
 @section
 class CheckpointConfig:
-    """When the state is saved, and which checkpoints stay.
+    """When to save the state, and which checkpoints to keep.
 
     Attributes:
         every: steps between checkpoints.
-        keep: how many of the newest stay.
-        keep_every: each whose step is a multiple of this stays too; 0: none.
-        keep_best: the one with the largest value of this metric of an evaluation,
-            ``'<split>/<metric>'``, stays too; ``''``: none.
+        keep: number of the newest checkpoints to keep.
+        keep_every: also keeps checkpoints whose step is a multiple of this; 0: none.
+        keep_best: also keeps the checkpoint with the largest value of this metric of an
+            evaluation, ``'<split>/<metric>'``; ``''``: none.
     """
 
-    every: int = positive()
-    keep: int = positive()
-    keep_every: int = not_negative(off=0)
+    every: int = count(1)
+    keep: int = count(1)
+    keep_every: int = count(0, off=0)
     keep_best: str = dataclasses.field(metadata={'off': ''})
 
 
@@ -278,29 +279,29 @@ class LogConfig:
     Attributes:
         rollouts_every: steps between dumps of a step's rollouts; 0: never.
         diagnostics_every: steps between diagnoses of a step (``diagnostics.jsonl``);
-            0: never. They change nothing else. A diagnosis costs a forward pass of the
-            batch, and a backward pass and the memory of three gradients for each of up
-            to four estimators.
-        difficulty_bins: into how many bins of problems, by the share of their responses
-            that is right, a diagnosis cuts the run's gradient, right and wrong
-            responses apart; 0: none. A bin costs as much as two estimators more.
+            0: never. They do not change training. A diagnosis costs a forward pass of
+            the batch and, for each of up to four estimators, a backward pass and the
+            memory of three gradients.
+        difficulty_bins: number of bins, by the share of right responses to a problem,
+            into which a diagnosis divides the gradient, separately for right and wrong
+            responses; 0: none. A bin costs as much as two more estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
-        watchdog_seconds: how long a phase may last, compilation included, for example
-            decoding, an evaluation, a step of a warm start or reading the first policy;
-            0: no limit. After that all processes write their stacks and leave with
-            status 44, for a restart.
-        heartbeat_seconds: while a process is in one phase for this long, the log of
-            process 0 says this often where each of them is; 0: never.
+        watchdog_seconds: limit of a phase, including compilation, for example decoding,
+            an evaluation, a step of a warm start or reading the first policy; 0: no
+            limit. After it, all processes write their stacks and exit with status 44,
+            for a restart.
+        heartbeat_seconds: how often process 0 logs the phase of each process, if one is
+            in a phase for so long; 0: never.
     """
 
-    rollouts_every: int = not_negative()
-    diagnostics_every: int = not_negative(off=0)
-    difficulty_bins: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000, off=0)
+    rollouts_every: int = count(0)
+    diagnostics_every: int = count(0, off=0)
+    difficulty_bins: int = count(0, 1000, off=0)
     tensorboard: bool
     wandb_project: str
-    watchdog_seconds: int = not_negative(off=0)
-    heartbeat_seconds: int = not_negative(off=0)
+    watchdog_seconds: int = count(0, off=0)
+    heartbeat_seconds: int = count(0, off=0)
 
 
 @section
@@ -308,10 +309,10 @@ class ExperimentConfig:
     """A whole experiment; see the sections.
 
     Attributes:
-        seed: decides every draw, with the stage.
-        stage: how many stages came before. Each stage draws its own problems, tokens
-            and noise. -1: one more than the run that ``init.checkpoint`` goes on from,
-            or else 0; a run directory keeps the number.
+        seed: seed, together with the stage, of every draw.
+        stage: number of earlier stages. Each stage draws its own problems, tokens and
+            noise. -1: one more than the run of ``init.checkpoint``, or else 0; a run
+            directory keeps the number.
         stages: a section for each later stage of this run; see ``config.stages``.
     """
 
@@ -339,7 +340,7 @@ class ExperimentConfig:
 
 
 def to_dict(config: ExperimentConfig) -> dict[str, Any]:
-    """The configuration as nested dicts, as a file of ``configs/`` has them."""
+    """Converts the configuration to nested dicts, as in a file of ``configs/``."""
     values = dataclasses.asdict(config)
     values['advantage'] |= values['advantage'].pop('parameters')
     return values

@@ -53,12 +53,12 @@ class OptimizerConfig:
 
     Attributes:
         name: ``'adamw'``, or ``'sgd'``: without momentum, so ``b1``, ``b2`` and ``eps``
-            have no effect. AdamW divides the scale of the gradient out, SGD does not.
+            have no effect. AdamW removes the scale of the gradient, SGD does not.
         learning_rate: the rate at the end of the warm-up.
         warmup_updates: updates of the warm-up. A step makes ``train.epochs *
             train.num_prompts / train.mini_batch_prompts``.
-        schedule: the rate after the warm-up: ``'constant'``, or falling to 0 after the
-            last update, ``'linear'`` or as half a ``'cosine'``.
+        schedule: the rate after the warm-up: ``'constant'``, or a decay to 0 after the
+            last update: ``'linear'``, or half a period of a ``'cosine'``.
     """
 
     name: str = one_of('adamw', 'sgd', off='adamw')

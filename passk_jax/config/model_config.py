@@ -2,14 +2,7 @@
 
 import dataclasses
 
-from passk_jax.config.ranges import (
-    not_empty,
-    not_negative,
-    one_of,
-    positive,
-    ranged,
-    section,
-)
+from passk_jax.config.ranges import count, not_empty, one_of, section
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -20,23 +13,23 @@ class ArchConfig:
 
     Attributes:
         mlp_dim: width of the MLP, or of each expert.
-        num_experts: in each layer, of a family with experts; otherwise 0.
-        experts_per_token: how many of them run a token.
+        num_experts: experts of each layer; 0 without experts.
+        experts_per_token: number of experts that process a token.
         norm_topk_prob: whether the weights of a token's experts add up to 1.
     """
 
     # The deepest published models have about a hundred.
-    num_layers: int = ranged('lie in [0, 1000]', lambda x: 0 <= x <= 1000)
-    embed_dim: int
-    num_heads: int
-    num_kv_heads: int
-    head_dim: int
-    mlp_dim: int
+    num_layers: int = count(0, 1000)
+    embed_dim: int = count(0, 10**6)
+    num_heads: int = count(0, 10**6)
+    num_kv_heads: int = count(0, 10**6)
+    head_dim: int = count(0, 10**6)
+    mlp_dim: int = count(0, 10**6)
     rope_theta: float
     norm_eps: float
     tie_embeddings: bool
-    num_experts: int = not_negative(off=0)
-    experts_per_token: int = not_negative(off=0)
+    num_experts: int = count(0, 10**6, off=0)
+    experts_per_token: int = count(0, 10**6, off=0)
     norm_topk_prob: bool = dataclasses.field(metadata={'off': False})
 
 
@@ -46,7 +39,7 @@ class ModelConfig:
 
     Attributes:
         family: a key of ``models.families.FAMILIES``, which must agree with the
-            ``config.json`` of ``source``; ``''``: the family which that file names.
+            ``config.json`` of ``source``; ``''`` takes the family from that file.
         source: Hugging Face directory or hub name that gives sizes, weights (if
             ``init.kind == 'hf'``) and tokenizer; ``''``: ``arch`` gives the sizes. A
             hub name may have a revision: ``name@revision``.
@@ -59,13 +52,13 @@ class ModelConfig:
             ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
         attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
             ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
-        head_chunk_tokens: tokens whose logits a device holds at a time when it learns.
-        experts: how the products of experts are made: ``'blocks'``, ``'ragged'`` (TPU)
-            or ``'auto'`` (the fastest of the platform).
-        frozen: parameters that training leaves alone: their names, or how these begin,
-            as ``'layers.mlp.router'``.
-        replay_routing: whether the learner runs each token through the experts that ran
-            it in sampling, instead of those that its own router chooses.
+        head_chunk_tokens: tokens whose logits a device holds at once in training.
+        experts: the implementation of the experts' matrix products: ``'blocks'``,
+            ``'ragged'`` (TPU) or ``'auto'`` (the platform's fastest).
+        frozen: parameters that training does not change: names or prefixes of names,
+            such as ``'layers.mlp.router'``.
+        replay_routing: whether the learner uses the experts that sampling used for each
+            token, instead of those that its router chooses.
     """
 
     family: str
@@ -76,7 +69,7 @@ class ModelConfig:
     compute_dtype: str = one_of(*DTYPES)
     remat: str = one_of('none', 'full', 'attention')
     attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
-    head_chunk_tokens: int = positive()
+    head_chunk_tokens: int = count(1)
     experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
     frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
     replay_routing: bool = dataclasses.field(metadata={'off': False})

@@ -1,4 +1,4 @@
-"""Sections of the configuration, whose fields declare the ranges of their values."""
+"""Sections of the configuration, and fields that declare their range of values."""
 
 import dataclasses
 import datetime
@@ -13,56 +13,59 @@ Section = TypeVar('Section')
 
 
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
-    """A field without a default; ``holds`` tests a value, ``must`` says the range.
+    """Makes a field without a default: ``holds`` tests a value, ``must`` describes it.
 
-    The metadata ``off`` is the value that stands for runs older than the field.
+    The metadata ``off`` is the field's value in runs that are older than the field.
     """
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 
 
 def positive(**metadata: Any) -> Any:
-    """A field of numbers above 0."""
+    """Makes a field of numbers above 0; :func:`count` is for whole numbers."""
     return ranged('be positive', lambda x: x > 0, **metadata)
 
 
 def not_negative(**metadata: Any) -> Any:
-    """A field of numbers that are at least 0."""
+    """Makes a field of numbers that are at least 0."""
     return ranged('not be negative', lambda x: x >= 0, **metadata)
 
 
-def count(low: int) -> Any:
-    """A field of whole numbers from ``low`` on that devices count up to."""
-    return ranged(f'lie in [{low}, 2**31)', lambda x: low <= x < 2**31)
+def count(low: int, high: int = 10**7, **metadata: Any) -> Any:
+    """Makes a field of whole numbers in [``low``, ``high``].
+
+    A larger size or number of steps would fill the memory or run for years.
+    """
+    return ranged(f'lie in [{low}, {high}]', lambda x: low <= x <= high, **metadata)
 
 
 def fraction(**metadata: Any) -> Any:
-    """A field of numbers in [0, 1]."""
+    """Makes a field of numbers in [0, 1]."""
     return ranged('lie in [0, 1]', lambda x: 0 <= x <= 1, **metadata)
 
 
 def percent() -> Any:
-    """A field of numbers in [0, 100]."""
+    """Makes a field of numbers in [0, 100]."""
     return ranged('lie in [0, 100]', lambda x: 0 <= x <= 100)
 
 
 def decay() -> Any:
-    """A field of numbers in [0, 1): the share of a running mean that a step keeps."""
+    """Makes a field of numbers in [0, 1): the share of a running mean that stays."""
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
 
 
 def one_of(*choices: str, **metadata: Any) -> Any:
-    """A field whose values are these choices."""
+    """Makes a field whose values are these choices."""
     must, metadata = f'be one of {choices}', metadata | {'choices': choices}
     return ranged(must, lambda x: x in choices, **metadata)
 
 
 def not_empty() -> Any:
-    """A field of non-empty texts."""
+    """Makes a field of non-empty texts."""
     return ranged('not be empty', lambda x: x != '')
 
 
 def iso_date(**metadata: Any) -> Any:
-    """A field of dates as text, year first."""
+    """Makes a field of ISO dates as text, year first."""
     return ranged('be a date as 2024-07-26', _is_date, **metadata)
 
 
@@ -86,11 +89,11 @@ def section(cls: type[Section]) -> type[Section]:
 
 
 def check_fields(section: Any, path: str = '') -> None:
-    """Raises ValueError if a value is outside its field's range or that of float32.
+    """Raises InputError if a value is outside its field's range or that of float32.
 
     Args:
         section: an instance of a dataclass.
-        path: its dotted key in the whole configuration, for messages.
+        path: the section's dotted key in the whole configuration, for messages.
     """
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
@@ -103,9 +106,9 @@ def check_fields(section: Any, path: str = '') -> None:
 
 
 def check_float32(name: str, value: float) -> None:
-    """Raises ValueError for a value that float32 makes 0, 1 or infinite."""
+    """Raises InputError for a value that rounds to 0, 1 or infinity in float32."""
     limits = np.finfo(np.float32)
-    # Devices take a number below the smallest normal one for 0.
+    # Devices flush numbers below the smallest normal one to 0.
     if 0 < abs(value) < float(limits.tiny):
         rounded = '0'
     elif abs(value) > float(limits.max):

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from passk_jax.config.ranges import fraction, not_negative, ranged, section
+from passk_jax.config.ranges import count, fraction, ranged, section
 
 
 @section
@@ -32,22 +32,22 @@ class SamplingOptions:
     )
     top_p: float = ranged(
         'lie in [1e-6, 1]',
-        # A smaller share is one token of any vocabulary: greedy, but unsaid.
+        # A smaller share keeps one token of any vocabulary: greedy, though not stated.
         lambda x: 1e-6 <= x <= 1,
         off=1.0,
     )
-    top_k: int = not_negative(off=0)
+    top_k: int = count(0, off=0)
     min_p: float = fraction(off=0.0)
 
     @property
     def options(self) -> 'SamplingOptions':
-        """These options without the fields that a section adds."""
+        """The options without the fields that a section adds."""
         names = (field.name for field in dataclasses.fields(SamplingOptions))
         return SamplingOptions(**{name: getattr(self, name) for name in names})
 
     @property
     def greedy(self) -> bool:
-        """Whether the most probable token is taken, without randomness."""
+        """Whether the sampler takes the most probable token, without randomness."""
         return self.temperature == 0
 
     @property
@@ -57,7 +57,7 @@ class SamplingOptions:
 
 
 def sampling_options(**changes: Any) -> SamplingOptions:
-    """The options with these values and all others off.
+    """Returns the options with these values and all others off.
 
     >>> sampling_options(top_k=3)
     SamplingOptions(temperature=1.0, top_p=1.0, top_k=3, min_p=0.0)

@@ -1,6 +1,6 @@
-"""The stages of one run: from which step on it trains with other settings.
+"""The stages of one run: the steps at which its settings change.
 
-A run begins with its configuration. Each section of ``config.stages`` is a later stage:
+A run starts with its configuration. Each section of ``config.stages`` is a later stage:
 
     config.train.steps = 200
     config.advantage.name = 'pass_at_k'
@@ -12,9 +12,8 @@ A run begins with its configuration. Each section of ``config.stages`` is a late
         },
     }
 
-A stage states what differs from the whole configuration, and not from the stage before.
-It draws its own problems, tokens and noise, and an estimator that remembers earlier
-steps begins without any.
+A stage lists its differences from the whole configuration, not from the stage before.
+It draws its own problems, tokens and noise. An estimator with memory starts anew.
 """
 
 import contextlib
@@ -29,10 +28,10 @@ from passk_jax.config.learning_config import OptimizerConfig
 from passk_jax.errors import InputError, prefixed
 
 SECTIONS = ('advantage', 'reward', 'loss', 'optimizer', 'sampling')
-"""What may differ between stages."""
+"""The sections that may differ between stages."""
 
 _OWN = ('start', 'reset_optimizer')
-# They decide shapes, and what the log and the checkpoints hold.
+# These decide shapes, or what the log and the checkpoints contain.
 _FIXED = (
     'sampling.num_rollouts',
     'sampling.max_response_tokens',
@@ -46,13 +45,13 @@ class Stage:
     """A stage of a run.
 
     Attributes:
-        name: its key in ``config.stages``; ``''``: the stage that the run begins with.
-        start: its first step.
-        resets_optimizer: whether it begins with a new state of the optimizer, so that
-            the learning rate warms up again.
-        num_updates: updates from the last new state of the optimizer to the next, or to
-            the end of the run. A schedule of the learning rate spans them.
-        config: the configuration of its steps.
+        name: the key in ``config.stages``; ``''`` for the first stage.
+        start: the first step.
+        resets_optimizer: whether the stage starts with a new optimizer state, so the
+            learning rate warms up again.
+        num_updates: updates between two resets of the optimizer, or to the end of the
+            run. A schedule of the learning rate spans them.
+        config: the configuration of the stage's steps.
     """
 
     name: str
@@ -63,11 +62,11 @@ class Stage:
 
 
 def stages_of(config: ExperimentConfig) -> list[Stage]:
-    """The stages of a run, in order; the first begins at step 0.
+    """Returns the stages of a run, in order; the first starts at step 0.
 
     Raises:
-        InputError: a stage is malformed, begins outside the run or with another, or
-            changes what no stage can change.
+        InputError: a stage is malformed, starts outside the run or with another, or
+            changes a setting that stages share.
     """
     sections = [('', {'start': 0, 'reset_optimizer': True}), *config.stages.items()]
     for name, section in sections[1:]:
@@ -98,13 +97,13 @@ def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
 
 
 def stage_at(stages: Sequence[Stage], step: int) -> Stage:
-    """The stage that a step belongs to."""
+    """Returns the stage that a step belongs to."""
     return [stage for stage in stages if stage.start <= step][-1]
 
 
 def _check_own(name: str, section: Any, steps: int) -> None:
     """Raises InputError unless the section has a valid start, reset and keys."""
-    # Dots separate keys, and JSON has only texts as keys.
+    # Dots separate keys, and JSON keys are texts.
     if not isinstance(name, str) or not name or '.' in name:
         raise InputError(f'stages: {name=} must be a text without dots, and not empty')
     where, choices = f'stages.{name}', [*_OWN, *SECTIONS]
@@ -119,8 +118,8 @@ def _check_own(name: str, section: Any, steps: int) -> None:
         raise InputError(f'{where}.{start=} must be of type int')
     if not 1 <= start < steps:
         raise InputError(
-            f'{where}.{start=} must lie in [1, {steps - 1}], as train.steps={steps}, '
-            f'which moves no stage: set --config.{where}.start too'
+            f'{where}.{start=} must lie in [1, {steps - 1}], as train.steps={steps}; '
+            f'if you changed train.steps, set --config.{where}.start too'
         )
     if not isinstance(reset, bool):
         raise InputError(f'{where}.reset_optimizer={reset!r} must be of type bool')
@@ -133,7 +132,7 @@ def _check_own(name: str, section: Any, steps: int) -> None:
 
 
 def _steps_around(start: int, borders: Sequence[int]) -> int:
-    """Steps between the last border before or at ``start`` and the next."""
+    """Counts the steps from the last border up to ``start`` to the next border."""
     after = min(border for border in borders if border > start)
     return after - max(border for border in borders if border <= start)
 
@@ -141,7 +140,7 @@ def _steps_around(start: int, borders: Sequence[int]) -> int:
 def _config_of(
     config: ExperimentConfig, name: str, section: Mapping[str, Any], number: int
 ) -> ExperimentConfig:
-    """The whole configuration, with the changes that the section states."""
+    """Returns the whole configuration, with the changes of the section."""
     if not number:
         return config
     values = to_dict(config)
@@ -159,13 +158,13 @@ def _config_of(
 
 
 def _check_optimizer(before: OptimizerConfig, here: OptimizerConfig) -> None:
-    """Raises InputError unless both have states of one structure."""
+    """Raises InputError unless both optimizers have states of one structure."""
     if before.name != here.name:
         raise InputError(
             f'optimizer.name is {before.name!r} before and {here.name!r} here; a run '
             'has one optimizer'
         )
-    # Its state has a part for the clip.
+    # The clip is a part of the optimizer's state.
     if bool(before.max_grad_norm) != bool(here.max_grad_norm):
         raise InputError(
             f'optimizer.max_grad_norm is {before.max_grad_norm} before and '

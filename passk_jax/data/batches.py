@@ -1,11 +1,11 @@
 """Batches of prompts from a random-access source of problems.
 
-    source -> too long? -> shuffle by epoch -> batch -> this host's rows -> tokens
+    source -> length limit -> shuffle by epoch -> batch -> this host's rows -> tokens
 
-Training (:func:`make_batches`) draws by the orders of :mod:`passk_jax.data.orders`:
+Training (:func:`make_batches`) follows the orders of :mod:`passk_jax.data.orders`:
 ``batches[step]`` is a pure function of the step, the seed and the source, so a resumed
-run needs no iterator state. Evaluation (:func:`evaluation_batches`) reads a split in
-order, each problem once. All batches of a call have one shape, so that programs compile
+run needs no iterator state. Evaluation (:func:`evaluation_batches`) reads each problem
+of a split once, in order. All batches of a call have one shape, so programs compile
 once.
 """
 
@@ -26,14 +26,13 @@ from passk_jax.types import Problem, Prompts
 Encode = Callable[[Problem], list[int]]
 Overlong = Literal['drop', 'error']
 
-# Prompts are padded to a multiple of the first number or, if longer than the second, to
-# a multiple of that, but never beyond the limit. Meshes and kernels that split the
-# tokens of long prompts need this.
+# Prompts are padded to a multiple of the first number, or of the second if longer than
+# it, but never past the limit. Meshes and kernels that split long prompts need this.
 _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
 class PromptBatch(NamedTuple):
-    """P problems, and their prompts as tokens on the host."""
+    """P problems, and their prompts as token arrays on the host."""
 
     problems: list[Problem]
     prompts: Prompts[np.ndarray]
@@ -43,16 +42,16 @@ class PromptBatch(NamedTuple):
 class TokenizedProblems:
     """The problems whose prompts are short enough, each tokenized once.
 
-    Batches in several orders may share one.
+    Several batch objects may share one.
 
     Attributes:
         source: all problems, by index.
         indices: ascending indices of the problems that are short enough; a *row* is a
-            place in this array.
-        prompts: the tokens of the prompt of each row, int32.
+            position in this array.
+        prompts: the int32 prompt tokens of each row.
         row_of_id: problem id -> row.
-        num_dropped: how many problems were too long.
-        width: S, to which every prompt is padded.
+        num_dropped: number of problems that were too long.
+        width: S, the padded width of every prompt.
     """
 
     source: Sequence[Problem]
@@ -75,11 +74,11 @@ class TokenizedProblems:
 
 
 class _Counted:
-    """Counts of the problems that batches are made of.
+    """A base class with the sizes of a set of batches.
 
     Attributes:
         tokenized: the problems.
-        num_problems: problems in an epoch or an evaluation, without too long ones.
+        num_problems: problems in an epoch or evaluation, without those too long.
         num_dropped: problems that were too long.
         prompt_width: S, the same in every batch.
     """
@@ -114,18 +113,17 @@ class Batches(_Counted):
     def draw_others(
         self, step: int, *, seed: Sequence[int]
     ) -> Iterator[tuple[PromptBatch, np.ndarray]]:
-        """Goes through the problems that ``self[step]`` lacks, each problem once.
+        """Iterates over the problems that ``self[step]`` lacks, each once.
 
-        The order is random, without replacement, and new for each step. Problems of
-        ``self[step]`` fill up the last batch. Without other problems there is no batch.
+        The order is random and new for each step. Problems of ``self[step]`` pad the
+        last batch. If the step has all problems, there is no batch.
 
         Args:
             step: at least 0.
-            seed: determines the orders of all steps; use it for nothing else.
+            seed: seed of the orders of all steps; use it for nothing else.
 
         Yields:
-            A batch like ``self[step]``, and a bool for each problem, False if it only
-            fills up the batch.
+            A batch like ``self[step]``, and a bool for each problem: False for padding.
         """
         of_step = self._order.rows(int(step), self._chances)
         other_rows = self._order.draw_others(
@@ -138,11 +136,11 @@ class Batches(_Counted):
             yield batch, is_other[self._host_rows]
 
     def draw_by_chance(self, chances: np.ndarray) -> 'Batches':
-        """Batches of the same problems, drawn anew at each step without epochs.
+        """Returns batches drawn with these weights at each step, without epochs.
 
         Args:
             chances: a positive weight for each problem of an epoch, by its number. A
-                part's problems are drawn in proportion to them.
+                part draws its problems in proportion to them.
         """
         return Batches(
             self.tokenized,
@@ -152,7 +150,7 @@ class Batches(_Counted):
         )
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
-        """``[P]`` the numbers of problems among the ``num_problems`` of an epoch."""
+        """Returns the numbers ``[P]`` of problems among the problems of an epoch."""
         return np.array([self.tokenized.row_of_id[p.id] for p in problems])
 
 
@@ -167,25 +165,25 @@ def make_batches(
 ) -> Batches:
     """Makes shuffled batches, with a new order in each epoch.
 
-    An epoch ends with its last whole batch: a problem that came twice in a batch would
-    share its random keys. Each epoch leaves out different problems. Each part of a
-    mixture has epochs of its own.
+    An epoch ends with its last whole batch: a problem twice in a batch would use the
+    same random keys twice. Each epoch leaves out different problems. Each part of a
+    mixture has its own epochs.
 
     Args:
         tokenized: the problems, from :func:`read_problems`.
         num_prompts: P, over all hosts.
-        seed: determines the order; one number, or the experiment's seed and a purpose.
-        weights: of a mixture, name of a part -> how many of any ``sum(weights)``
-            problems are its own; a category begins with the name of its part.
-        process_index: the index of this host, which gets its own rows of each batch.
-        process_count: hosts that share a batch; 1: every host has all of it.
+        seed: seed of the order: a number, or the experiment's seed and a purpose.
+        weights: for a mixture, name of each part -> its number of problems among
+            ``sum(weights)``; a category begins with the name of its part.
+        process_index: index of this host, which gets its rows of each batch.
+        process_count: hosts that share a batch; 1 gives every host the whole batch.
 
     Returns:
         Problems and prompts (numpy, ``[P / process_count, S]``) by step.
 
     Raises:
-        ValueError: a batch takes more problems than there are, in all or of a part, or
-            the hosts do not divide the batch.
+        InputError: a batch needs more problems than there are, in total or in a part,
+            or the hosts do not divide the batch.
     """
     if num_prompts < 1 or num_prompts % process_count:
         raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
@@ -210,7 +208,7 @@ def make_batches(
 def _parts(
     tokenized: TokenizedProblems, weights: Mapping[str, int] | None
 ) -> dict[str, np.ndarray]:
-    """Name of each part -> the rows of its problems; ``''`` if there are not parts."""
+    """Returns each part's rows by name; without weights, ``''`` is the only part."""
     if not weights:
         return {'': np.arange(len(tokenized.indices))}
     rows: dict[str, list[int]] = {name: [] for name in weights}
@@ -220,10 +218,10 @@ def _parts(
 
 
 class EvaluationBatches(_Counted):
-    """Problems in order; can be iterated any number of times.
+    """Problems in order; iterable any number of times.
 
     Attributes:
-        dropped: category -> problems that were too long.
+        dropped: category -> number of problems that were too long.
     """
 
     def __init__(self, tokenized: TokenizedProblems, *, batch_size: int):
@@ -252,18 +250,18 @@ def evaluation_batches(
     max_prompt_tokens: int,
     overlong: Overlong,
 ) -> EvaluationBatches:
-    """Makes batches of the problems of a split, in order, each exactly once.
+    """Makes batches of a split's problems, in order, each exactly once.
 
     Args:
         source, encode, max_prompt_tokens, overlong: as in :func:`read_problems`.
-        batch_size: problems in every batch; repeats fill up the last one.
-        num_problems: the size of a :func:`subset`, including too long ones; 0: all.
+        batch_size: problems in every batch; repeats pad the last one.
+        num_problems: size of a :func:`subset`, with problems too long; 0 is all.
 
     Returns:
         Batches, each with the number of its valid rows, which come first.
 
     Raises:
-        ValueError: there are no problems, or fewer than ``num_problems``; or a prompt
+        InputError: there are no problems, or fewer than ``num_problems``; or a prompt
             is empty or too long.
     """
     problems = subset(source, num_problems)
@@ -274,25 +272,25 @@ def evaluation_batches(
 
 
 def count_categories(problems: Iterable[Problem]) -> dict[str, int]:
-    """Category -> number of problems, in the order of their first ones."""
+    """Counts the problems of each category, in order of appearance."""
     return dict(collections.Counter(problem.category for problem in problems))
 
 
 def subset(
     source: Sequence[Problem], num_problems: int, *, name: str = 'num_problems'
 ) -> Sequence[Problem]:
-    """A fixed random subset, in which each category has its share of the problems.
+    """Returns a fixed random subset that keeps the categories' proportions.
 
-    The same problems are chosen in every run, and a larger subset contains a smaller
-    one. They stay in the order of the source.
+    Every run gets the same subset, and a larger subset contains a smaller one. The
+    problems keep the order of the source.
 
     Args:
         source: the problems, by index.
-        num_problems: size of the subset; 0: all.
-        name: what the message calls that number.
+        num_problems: size of the subset; 0 is all.
+        name: name of this number in messages.
 
     Raises:
-        ValueError: there are fewer problems than ``num_problems``.
+        InputError: there are fewer problems than ``num_problems``.
     """
     if not 0 <= num_problems <= len(source):
         raise InputError(
@@ -301,7 +299,7 @@ def subset(
     if not num_problems:
         return source
     categories = np.array([problem.category for problem in source])
-    # Spread over [0, 1), each category's problems are as dense as it is large.
+    # Spread each category evenly over [0, 1): any prefix has its proportion.
     places = np.zeros(len(source))
     for category in np.unique(categories):
         members = np.flatnonzero(categories == category)
@@ -323,12 +321,12 @@ def read_problems(
 
     Args:
         source: the problems, by index.
-        encode: turns the prompt of a problem into tokens.
-        max_prompt_tokens: the most tokens in a prompt.
+        encode: converts a problem's prompt to tokens.
+        max_prompt_tokens: the most tokens of a prompt.
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
 
     Raises:
-        ValueError: there are no problems, two have one id, or a prompt is empty or too
+        InputError: there are no problems, two have one id, or a prompt is empty or too
             long.
     """
     if not len(source):
@@ -375,7 +373,7 @@ def read_problems(
 
 
 def _padded_width(longest: int, limit: int) -> int:
-    """S: the longest prompt rounded up to a multiple, but never beyond the limit."""
+    """Returns S: the longest prompt, rounded up to a multiple within the limit."""
     is_long = longest > _LONG_WIDTH_MULTIPLE
     multiple = _LONG_WIDTH_MULTIPLE if is_long else _WIDTH_MULTIPLE
     return min(-(-longest // multiple) * multiple, limit)

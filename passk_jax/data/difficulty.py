@@ -1,14 +1,14 @@
-"""Estimates how difficult each training problem is, and draws problems by that.
+"""Estimates of each training problem's difficulty, and draws of problems by them.
 
-A problem teaches nothing while all its responses are right, or all are wrong. So a run
-may draw problems in proportion to p (1 - p), the variance of one response with the
-chance p of being right: "Learning to Reason at the Frontier of Learnability"
-(T. Foster et al., arXiv:2502.12272), which samples responses to choose by. Here p comes
-from the steps before, so the choice costs nothing, and a floor keeps every problem in
-the draw, because an old estimate may be wrong.
+A problem teaches nothing while all its responses are right or all are wrong. So a run
+may draw problems in proportion to p (1 - p), the variance of a response that is right
+with probability p: "Learning to Reason at the Frontier of Learnability" (T. Foster et
+al., arXiv:2502.12272). The paper samples responses to estimate p. Here p comes from
+earlier steps at no cost. A floor keeps every problem in the draw, because an old
+estimate may be wrong.
 
-The estimates are a part of the run's memory, beside what its estimator remembers, and
-so of its checkpoints. Every host has the same ones, because verdicts are gathered.
+The estimates are part of the run's memory, as is the estimator's state, and so part of
+its checkpoints. Verdicts are gathered, so every host has the same estimates.
 """
 
 from collections.abc import Sequence
@@ -24,28 +24,28 @@ from passk_jax.types import Problem
 _NAME = 'difficulty'
 
 RunMemory = dict[str, jax.Array | np.ndarray]
-"""What a run remembers: of its estimator, on devices; the estimates, on the host."""
+"""A run's memory: the estimator's state, on devices, and the estimates, on the host."""
 
 
 def begin(batches: Batches, *, follow: float) -> dict[str, np.ndarray]:
-    """The estimates before any response; none if ``follow`` is 0."""
+    """Returns the estimates before any response; none if ``follow`` is 0."""
     return {_NAME: np.zeros((batches.num_problems, 2), np.float32)} if follow else {}
 
 
 def select_difficulty(memory: RunMemory) -> dict[str, Any]:
-    """The estimates in a memory, if any: a later stage has the same problems."""
+    """Returns the estimates in a memory, if any; they stay valid in later stages."""
     return {name: memory[name] for name in memory if name == _NAME}
 
 
 def without_difficulty(memory: RunMemory) -> dict[str, Any]:
-    """All else in a memory."""
+    """Returns a memory without the estimates."""
     return {name: memory[name] for name in memory if name != _NAME}
 
 
 def following(batches: Batches, memory: RunMemory, *, follow: float) -> Batches:
-    """The batches, drawn by a memory's estimates if it has some.
+    """Returns the batches, drawn by a memory's estimates if it has some.
 
-    A problem is drawn in proportion to the :func:`chances` of ``follow``.
+    The weights are the :func:`chances` for ``follow``.
     """
     if _NAME not in memory:
         return batches
@@ -55,15 +55,15 @@ def following(batches: Batches, memory: RunMemory, *, follow: float) -> Batches:
 def chances(
     estimates: Float[Array | np.ndarray, 'problems 2'], *, follow: float
 ) -> Float[np.ndarray, ' problems']:
-    """Weights in proportion to which problems are drawn.
+    """Computes the weight with which each problem is drawn.
 
         1 - follow + follow * 4 p (1 - p),    p = (right + 1) / (all + 2)
 
-    This p is Laplace's: 1/2 for a problem that was never drawn, so new ones come first.
+    This is Laplace's p: 1/2 for a problem that was never drawn, so new ones come first.
 
     Args:
-        estimates: numbers of right and of all responses.
-        follow: in [0, 1): how far the draw follows the estimates; 0: not at all.
+        estimates: numbers of right responses and of all responses.
+        follow: in [0, 1): how strongly the draw follows the estimates; 0 ignores them.
 
     >>> chances(np.array([[0, 0], [6, 6], [0, 6]]), follow=0.5).tolist()
     [1.0, 0.71875, 0.71875]
@@ -79,16 +79,16 @@ def remember(
     problems: Sequence[Problem],
     correct: Bool[np.ndarray, 'P N'],
 ) -> dict[str, np.ndarray]:
-    """The estimates after a step, if the memory has some.
+    """Updates the estimates after a step, if the memory has some.
 
-    When a problem is drawn again its old counts are halved, because the policy has
+    A problem that is drawn again has its old counts halved, because the policy has
     changed since.
 
     Args:
-        batches: of all problems.
-        memory: before the step.
-        problems: the step's own P problems. Those that dynamic sampling keeps are
-            chosen by their verdicts, and would look better than they are.
+        batches: batches of all problems.
+        memory: the memory before the step.
+        problems: the P problems drawn for the step. Those that dynamic sampling
+            selects would bias the estimates, as their verdicts select them.
         correct: the verdicts on their responses.
     """
     if _NAME not in memory:

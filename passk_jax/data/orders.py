@@ -1,14 +1,14 @@
-"""Which problems a step takes, as rows of a table: parts by weight, each in its order.
+"""The order in which steps take problems, as rows of a table.
 
-The places of all steps form one sequence. Of every W places from a multiple of W on,
-where W is the sum of the weights, a part of weight w has w. Within a part there are two
-orders:
+A mixture has parts with weights. All steps together are one sequence of places. Of any
+W consecutive places from a multiple of W on, where W is the sum of the weights, a part
+of weight w gets w. Within a part there are two orders:
 
-    epochs     a new permutation each time that all its problems are through
-    chances    a draw without replacement at each step, likelier for some problems
+    epochs     a new permutation of all problems in each epoch
+    chances    a weighted draw without replacement at each step
 
-Both are pure functions of the step, so a resumed run needs no state of them; chances
-are the caller's.
+Both are pure functions of the step, given the chances, so a resumed run needs no state
+of them.
 """
 
 import bisect
@@ -25,14 +25,14 @@ from passk_jax.errors import InputError
 if TYPE_CHECKING:
     import grain
 
-# The last number of the address of each draw at a step.
+# The last number of each address that seeds a draw, by its purpose.
 _PLACES, _CHANCES = 1, 2
 
 Item = TypeVar('Item', covariant=True)
 
 
 class Indexed(Protocol[Item]):
-    """A row of items of which each can be looked up."""
+    """A sequence of items with a length, read by index."""
 
     def __len__(self) -> int: ...
 
@@ -43,13 +43,13 @@ class Order:
     """The rows of every step.
 
     Args:
-        parts: name of a part -> its rows, ascending.
-        weights: name of a part -> its weight, at least 1.
+        parts: name of each part -> its rows, ascending.
+        weights: name of each part -> its weight, at least 1.
         num_prompts: P.
-        seed: determines all orders; use it for nothing else.
+        seed: seed of all orders; use it for nothing else.
 
     Raises:
-        ValueError: a step may take more problems of a part than it has.
+        InputError: a step may need more problems of a part than it has.
     """
 
     def __init__(
@@ -67,19 +67,19 @@ class Order:
         self._total = sum(self._weights)
         self._check()
         self._shuffled = [
-            _shuffled(len(rows), self._address(name)).repeat()
+            _shuffled(len(rows), _address_part(self._seed, name)).repeat()
             for name, rows in zip(self._names, self._rows, strict=True)
         ]
-        # The first steps of each part's epochs, as far as they were asked for.
+        # The first step of each part's epochs, computed as far as needed.
         self._epochs: list[list[int]] = [[0] for _ in self._names]
 
     def rows(self, step: int, chances: np.ndarray | None = None) -> np.ndarray:
-        """``[P]`` the rows of a step, none twice.
+        """Returns the distinct rows ``[P]`` of a step.
 
         Args:
             step: at least 0.
-            chances: a positive weight for each row; the rows of a part are drawn in
-                proportion to it. ``None``: parts go through epochs.
+            chances: a positive weight for each row; a part draws its rows in proportion
+                to it. ``None`` uses epochs.
         """
         part_orders = [
             self._draw_epoch(part, step)
@@ -92,20 +92,21 @@ class Order:
         rows = np.concatenate(part_orders)
         if chances is None and len(part_orders) == 1:
             return rows
-        # Mini-batches stride over the places: in order, each might hold one part alone.
+        # Mini-batches stride over the places: unshuffled, each might hold one part.
         rng = np.random.default_rng((*self._seed, step, _PLACES))
         return rng.permutation(rows)
 
     def draw_others(
         self, step: int, *, seed: Sequence[int], chances: np.ndarray | None = None
     ) -> Iterator[int]:
-        """Every row that the step does not take, once, in an order of the step.
+        """Iterates over the rows that the step does not take, each once.
 
-        The parts take turns by their weights until they have no more.
+        The order is random and new for each step. The parts take turns by their weights
+        until they are exhausted.
 
         Args:
             step: at least 0.
-            seed: determines the orders of all steps; use it for nothing else.
+            seed: seed of the orders of all steps; use it for nothing else.
             chances: as for :meth:`rows`.
         """
         used_rows = set(self.rows(step, chances).tolist())
@@ -123,8 +124,8 @@ class Order:
 
     def _draw_epoch(self, part: int, step: int) -> np.ndarray:
         starts, rows = self._epochs[part], self._rows[part]
-        # An epoch ends with the last step that it has enough problems for, so that no
-        # step has a problem twice, whose rollouts would share their random keys.
+        # An epoch ends with the last step that it has enough problems for. Otherwise a
+        # step could have a problem twice, whose rollouts would share their random keys.
         while (ends := self._end(part, starts[-1])) <= step:
             starts.append(ends)
         epoch = bisect.bisect_right(starts, step) - 1
@@ -138,9 +139,9 @@ class Order:
         return rows[[_item(order, place) for place in places]]
 
     def _end(self, part: int, start: int) -> int:
-        """The first step after an epoch that begins with ``start``."""
+        """Returns the first step after the epoch that begins at step ``start``."""
         most = self._count_places(part, start) + len(self._rows[part])
-        # A part gets its weight in each total of places.
+        # A part gets ``weight`` of every ``total`` places.
         cycles = len(self._rows[part]) // self._weights[part] + 1
         longest = cycles * self._total // self._num_prompts + 2
         steps = range(start, start + longest)
@@ -152,10 +153,10 @@ class Order:
     def _draw_by_chance(
         self, part: int, address: tuple[int, ...], chances: np.ndarray
     ) -> np.ndarray:
-        """All rows of a part; the first c of them are c draws without replacement.
+        """Orders a part's rows so that the first c are a weighted draw of c rows.
 
-        This is the method of P. S. Efraimidis and P. G. Spirakis, "Weighted random
-        sampling with a reservoir", 2006, with logarithms of their keys.
+        The draw is without replacement, by P. S. Efraimidis and P. G. Spirakis,
+        "Weighted random sampling with a reservoir", 2006, in logarithms of their keys.
         """
         rows = self._rows[part]
         address = _address_part((*address, _CHANCES), self._names[part])
@@ -163,16 +164,13 @@ class Order:
         return rows[np.argsort(waits / chances[rows], kind='stable')]
 
     def _count_places(self, part: int, step: int) -> int:
-        """How many places the part has in all steps before this one."""
+        """Counts the part's places in all steps before this one."""
         cycles, remainder = divmod(step * self._num_prompts, self._total)
         in_rest = bisect.bisect_left(self._shares[part], remainder)
         return cycles * self._weights[part] + in_rest
 
-    def _address(self, name: str) -> tuple[int, ...]:
-        return _address_part(self._seed, name)
-
     def _check(self) -> None:
-        # Later steps begin at these places of the pattern again.
+        # After ``period`` steps the pattern of places repeats.
         period = self._total // math.gcd(self._total, self._num_prompts)
         starts = np.arange(period + 1) * self._num_prompts
         cycles, remainder = np.divmod(starts, self._total)
@@ -188,7 +186,7 @@ class Order:
 
 
 def part_of(category: str) -> str:
-    """The part of a mixture that a category belongs to.
+    """Returns the part of a mixture that a category belongs to.
 
     >>> part_of('mazes/9x9')
     'mazes'
@@ -197,9 +195,9 @@ def part_of(category: str) -> str:
 
 
 class _Looked:
-    """Rows in a random-access order, each looked up when it is asked for.
+    """Rows in a random-access order, each read when it is needed.
 
-    Iterating over Grain's own object would read ahead in threads.
+    Iterating over Grain's object would read ahead in threads.
     """
 
     def __init__(self, rows: np.ndarray, order: 'grain.MapDataset[int]'):
@@ -213,29 +211,29 @@ class _Looked:
 
 
 def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset[int]':
-    # Grain takes seconds to import, and imports JAX; metrics need neither.
+    # Grain imports JAX and takes seconds to import; metrics need neither.
     import grain
 
-    # Grain seeds its epochs with seed, seed + 1, ... Hashing the seed keeps its second
-    # epoch from being the first of the next seed.
+    # Grain seeds its epochs with seed, seed + 1, ... Hashed seeds keep the second epoch
+    # of one seed different from the first of the next seed.
     (hashed,) = np.random.SeedSequence(address).generate_state(1)
     return grain.MapDataset.range(count).shuffle(seed=int(hashed))
 
 
 def _item(order: 'grain.MapDataset[int]', index: int) -> int:
     item = order[index]
-    # Grain's type allows for filters, which leave gaps.
+    # Grain's type allows for filters, which may return None.
     assert item is not None
     return int(item)
 
 
 def _address_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """The address of a part; a source without parts is one part without a name."""
+    """Returns the address of a part; a source without parts has one without a name."""
     return (*address, zlib.crc32(name.encode())) if name else address
 
 
 def _places(weights: Sequence[int]) -> list[list[int]]:
-    """The places of each part among the first ``sum(weights)``, ascending.
+    """Returns each part's places among the first ``sum(weights)``, ascending.
 
     >>> _places([2, 1])
     [[0, 2], [1]]
@@ -250,7 +248,7 @@ def _places(weights: Sequence[int]) -> list[list[int]]:
 def _interleaved(
     orders: Sequence[Indexed[Item]], weights: Sequence[int]
 ) -> Iterator[Item]:
-    """All items of all orders, merged so that an order of weight w has density w.
+    """Merges the items of all orders, with density w for an order of weight w.
 
     >>> list(_interleaved(['aaaa', 'bb'], [2, 1]))
     ['a', 'b', 'a', 'a', 'b', 'a']

@@ -1,4 +1,4 @@
-"""The evaluations that ``compare`` reads, and whether they can be compared."""
+"""The evaluations that ``compare`` reads, and checks that they are comparable."""
 
 import dataclasses
 import glob
@@ -21,12 +21,12 @@ class Evaluation:
     """The records of one evaluation.
 
     Attributes:
-        file: where they are, as an absolute path.
-        chosen: whether the file was chosen in a run's directory, and not named.
-        seed: of the run that the file lies in; ``None``: it lies in none.
-        counts: problem id -> n responses, of which c are right.
-        problems: problem id -> what else identifies a problem: its category and its
-            digest. Old records lack the second, and records of others both.
+        file: absolute path of the records.
+        chosen: whether the file was found in a run directory; else a user named it.
+        seed: seed of the run that contains the file; ``None`` outside of a run.
+        counts: problem id -> (n responses, c correct ones).
+        problems: problem id -> (category, digest). Old records have no digest, records
+            of other programs neither; ``None`` stands for what is missing.
     """
 
     file: pathlib.Path
@@ -39,42 +39,38 @@ class Evaluation:
 def read_evaluations(
     runs: Iterable[str], *, split: str, step: int | None
 ) -> list[Evaluation]:
-    """Reads one evaluation of each run, in the order of their seeds if all have one.
+    """Reads one evaluation of each run; sorts them by seed if every run has one.
 
     Args:
-        runs: run directories, and files of records.
-        split, step: of the evaluations in run directories; ``None``: each run's last.
+        runs: run directories or files of records.
+        split, step: which evaluation to read in run directories; ``step=None``: the
+            last one of each run.
 
     Raises:
-        InputError: there is no such run or evaluation, or it is damaged.
+        InputError: a run or evaluation is missing or damaged.
     """
     evaluations = []
     for run in runs:
         file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
         file = pathlib.Path(os.path.abspath(file))
         evaluations.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
-    # So that the first of each arm are a pair whatever their order.
-    seeded = [
-        (evaluation.seed, evaluation)
-        for evaluation in evaluations
-        if evaluation.seed is not None
-    ]
-    if len(seeded) < len(evaluations):
+    # Arms pair their seeds by position, whatever the order of their runs.
+    if any(evaluation.seed is None for evaluation in evaluations):
         return evaluations
-    return [evaluation for _, evaluation in sorted(seeded, key=lambda pair: pair[0])]
+    return sorted(evaluations, key=lambda evaluation: evaluation.seed or 0)
 
 
 def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
-    """Checks that arms can be compared, and their seeds be paired.
+    """Checks that arms can be compared and their seeds paired.
 
     Args:
         arms: the evaluations of each arm, by its name.
 
     Raises:
-        InputError: an evaluation or an arm's seed is there twice; the last evaluations
-            of runs are of different steps; problems of one number differ; arms of as
-            many runs have different seeds; or it is not known which seed each run of
-            several has.
+        InputError: an evaluation or a seed of an arm occurs twice; the last
+            evaluations of runs have different steps; a problem id stands for different
+            problems; arms with as many runs have different seeds; or some of several
+            runs have no known seed.
     """
     evaluations = [evaluation for of_arm in arms.values() for evaluation in of_arm]
     files = [evaluation.file.resolve() for evaluation in evaluations]
@@ -94,8 +90,8 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
 
 
 def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
-    """Raises InputError if problems of one number are not the same, as far as told."""
-    # A record that lacks something says nothing of it, so all others are compared.
+    """Raises InputError if one problem id stands for different problems."""
+    # A record may lack a mark; compare those that have it.
     first_marks: dict[tuple[int, int], tuple[Any, pathlib.Path]] = {}
     for evaluation in evaluations:
         for problem, marks in evaluation.problems.items():
@@ -132,8 +128,8 @@ def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
         if None in arm_seeds + base and {*arm_seeds, *base} != {None}:
             raise InputError(
                 f'{first} has the seeds {base} and {name} has {arm_seeds}, where None '
-                'is a file that lies in no run directory: runs are paired by seed, so '
-                'name run directories, or files outside of them in one order'
+                'is a file outside of any run directory: runs are paired by seed, so '
+                'name only run directories, or only files, in the order of their seeds'
             )
         if arm_seeds != base:
             raise InputError(
@@ -143,7 +139,7 @@ def _check_seeds(arms: Mapping[str, Sequence[Evaluation]]) -> None:
 
 
 def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path, bool]:
-    """The file of an evaluation: the run itself, or chosen in a run's directory."""
+    """Finds the file of an evaluation: ``run`` itself, or one in its directory."""
     if run.is_file():
         return run, False
     files = sorted((run / 'evaluation').glob(f'{glob.escape(split)}_step_*.jsonl'))
@@ -161,8 +157,8 @@ def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path
 
 
 def _seed_of(file: pathlib.Path) -> int | None:
-    """The seed of the run in whose ``evaluation/`` the file lies, however deep."""
-    # The file may be a link, out of a run or into one.
+    """Reads the seed of the run whose ``evaluation/`` has the file, at any depth."""
+    # The file may be a link out of a run or into one.
     folders = [*file.parents, *file.resolve().parents]
     homes = [folder.parent for folder in folders if folder.name == 'evaluation']
     for path in (home / 'config.json' for home in homes):

@@ -1,12 +1,12 @@
 """Compares policies by the (n, c) of the same problems, on the host in float64.
 
-An arm is one policy, or the same training repeated with several seeds. Everything comes
-from how many of n responses to each problem are correct, so any k up to n can be
+An arm is one policy, or one training repeated with several seeds. All measures need
+only how many of n responses to each problem are correct, so any k up to n can be
 compared. The first arm is the baseline of all differences.
 
-Two intervals answer two questions. The *paired bootstrap* draws problems, the same for
-every arm: would other problems of this kind say the same of these policies? The *paired
-t* is over seeds: would training again say the same?
+Two intervals answer two questions. The *paired bootstrap* resamples problems, the same
+for every arm: would other problems of this kind give the same difference? The *paired
+t* is over seeds: would another training run give the same difference?
 """
 
 import dataclasses
@@ -30,10 +30,11 @@ class Arm:
 
     Attributes:
         name: how tables call it.
+        name: the arm's name in tables.
         problems: ids of the P problems, ascending.
         num_responses: ``[S, P]`` int64, n of each seed and problem.
-        num_correct: ``[S, P]`` int64, c.
-        sources: where the counts of each seed come from.
+        num_correct: ``[S, P]`` int64, c of each seed and problem.
+        sources: the file of each seed's counts.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A mean and its 95 % interval; an end is NaN where there is no interval."""
+    """A mean and its 95 % interval; both ends are NaN where there is no interval."""
 
     mean: float
     low: float
@@ -57,12 +58,12 @@ class Measured:
     """One measure of one arm.
 
     Attributes:
-        value: the mean over seeds and problems; its interval is over problems.
-        by_seed: the means over problems.
-        over_problems: the difference to the baseline; paired bootstrap. ``None`` for
+        value: mean over seeds and problems, with an interval over problems.
+        by_seed: mean over problems, for each seed.
+        over_problems: difference to the baseline, by a paired bootstrap; ``None`` for
             the baseline.
-        over_seeds: the same; paired t. ``None`` with fewer than two seeds, or if the
-            arms have different numbers of seeds.
+        over_seeds: the same difference, by a paired t interval; ``None`` for the
+            baseline, with fewer than two seeds, or if the numbers of seeds differ.
     """
 
     value: Estimate
@@ -77,11 +78,11 @@ def make_arm(
     """Makes an arm from the counts of its seeds.
 
     Args:
-        name: how tables call it.
-        seeds: for each seed, where it comes from and ``problem id -> (n, c)``.
+        name: the arm's name in tables.
+        seeds: for each seed, the source and ``problem id -> (n, c)``.
 
     Raises:
-        ValueError: no seed, no problem, seeds with different problems, or bad counts.
+        InputError: no seed, no problem, seeds with different problems, or bad counts.
     """
     if not seeds:
         raise InputError(f'arm {name!r} has no runs')
@@ -101,19 +102,19 @@ def make_arm(
 def compare(
     arms: Sequence[Arm], *, bootstrap_samples: int = 2000, seed: int = 0
 ) -> dict[str, list[Measured]]:
-    """Measures every arm and its difference to the first one.
+    """Measures every arm and its difference to the first one, the baseline.
 
     Args:
-        arms: of the same problems; their numbers of responses may differ.
-        bootstrap_samples: how often problems are drawn with replacement.
-        seed: seeds these draws.
+        arms: arms of the same problems; their numbers of responses may differ.
+        bootstrap_samples: number of bootstrap samples of the problems.
+        seed: seed of the bootstrap.
 
     Returns:
-        ``pass_at_<k>`` for every k up to the fewest responses of a problem, then
-        ``cover_at_<tau>`` for every tau of :data:`COVERAGES`; a value for each arm.
+        The measures of each arm: ``pass_at_<k>`` for every k up to the fewest responses
+        of a problem, then ``cover_at_<tau>`` for every tau of :data:`COVERAGES`.
 
     Raises:
-        ValueError: fewer than two arms, two of one name, or arms with different
+        InputError: fewer than two arms, two of one name, or arms with different
             problems.
     """
     if len(arms) < 2:
@@ -160,11 +161,11 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def measures(arm: Arm, largest: int) -> tuple[list[str], np.ndarray]:
-    """The names of M measures, and their values ``[S, P, M]``.
+    """Computes M measures; returns their names and values ``[S, P, M]``.
 
     Args:
         arm: the arm.
-        largest: the largest k.
+        largest: the largest k of Pass@k.
     """
     counts = arm.num_responses, arm.num_correct
     passed = metrics.pass_at_each_k(*counts, largest=largest)
@@ -175,13 +176,13 @@ def measures(arm: Arm, largest: int) -> tuple[list[str], np.ndarray]:
 
 
 def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
-    """Which problems only one arm solves, all solve, and none solves.
+    """Finds the problems that only one arm, all arms, or no arm solves.
 
-    An arm solves a problem if at least one response is correct in at least half of its
-    seeds. More responses would solve more of them.
+    An arm solves a problem if at least half of its seeds have a correct response to it.
+    More responses solve more problems, so arms need the same number.
 
     Returns:
-        ``only <arm>`` for every arm, ``all`` and ``none``; ids ascending. Nothing if
+        Ascending ids under ``only <arm>`` for every arm, ``all`` and ``none``. Empty if
         the numbers of responses differ.
     """
     if len({int(n) for arm in arms for n in np.unique(arm.num_responses)}) > 1:
@@ -201,7 +202,7 @@ def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
 def _bootstrap_means(
     values: Sequence[np.ndarray], *, num_samples: int, seed: int
 ) -> list[np.ndarray]:
-    """Means ``[num_samples, M]`` of each ``[P, M]``; each draws the same problems."""
+    """Bootstraps means ``[num_samples, M]`` of each ``[P, M]``, all by one draw."""
     rng, num_problems = np.random.default_rng(seed), len(values[0])
     means: list[list[np.ndarray]] = [[] for _ in values]
     for first in range(0, num_samples, 100):
@@ -215,7 +216,7 @@ def _bootstrap_means(
 
 def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
     if num_problems < 2:
-        # Whoever draws from one problem draws it.
+        # Every resample of one problem is that problem, so there is no interval.
         return Estimate(mean, np.nan, np.nan)
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(mean, float(low), float(high))
@@ -224,7 +225,7 @@ def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
 def check_same_problems(
     name: str, ids: Iterable[int], other: str, other_ids: Iterable[int]
 ) -> None:
-    """Raises ValueError, which states both names, if the ids differ."""
+    """Raises InputError with both names if the problem ids differ."""
     if differing := sorted(set(ids) ^ set(other_ids)):
         raise InputError(
             f'{name} and {other} have different problems, {len(differing)} in all, for '

@@ -1,9 +1,9 @@
-"""The verb *evaluate*: unbiased pass@k with intervals, on any split.
+"""The verb *evaluate*: unbiased Pass@k with intervals, on any split.
 
-The training loop and the command ``python -m passk_jax.evaluate`` share it. For every
-problem it keeps the parsed answer of each response and whether it is correct, and their
-numbers n and c. They are enough to compute any pass@k, maj@k or pass^k with k <= n
-later, without sampling again. It also keeps a sample of whole responses.
+The training loop and ``python -m passk_jax.evaluate`` share it. For every problem it
+records n, c, and the parsed answer and correctness of each response. Any pass@k, maj@k
+or pass^k with k <= n can be computed from these later, without sampling again. It also
+records a sample of whole responses.
 """
 
 import collections
@@ -31,7 +31,7 @@ Record = dict[str, Any]
 
 
 class EvaluationResult(NamedTuple):
-    """Metrics (see :func:`summarize`), and a record of each problem's answers."""
+    """Metrics (see :func:`summarize`), and a record of each problem."""
 
     metrics: dict[str, float]
     records: list[Record]
@@ -42,9 +42,9 @@ class Evaluate:
     """The verb ``evaluate(params, batches, split=split, step=step)``.
 
     Attributes:
-        sample: samples with the options of evaluation, and verifies.
-        config: how to evaluate.
-        keys: of the run; responses depend on them, the split and the step.
+        sample: samples with the evaluation's options, and verifies.
+        config: the evaluation's configuration.
+        keys: random keys of the run; responses depend on them, the split and the step.
     """
 
     sample: Sample
@@ -81,16 +81,16 @@ class Evaluate:
         Args:
             params: the policy's parameters.
             batches: the split's problems in order.
-            split: its name.
+            split: the split's name.
             step: the training step of these parameters.
-            stop: asked before every batch whether to stop.
+            stop: called before every batch; ``True`` stops the evaluation.
 
         Returns:
-            Metrics and records; ``None`` if ``stop`` said so.
+            Metrics and records; ``None`` if ``stop`` returned ``True``.
         """
         config = self.config
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
-        # Evenly spaced responses, in the order of the problems.
+        # Responses whose texts are recorded: evenly spaced, in the problems' order.
         total = batches.num_problems * config.num_responses
         count = min(config.kept_responses, total)
         kept_indices = {i * total // count for i in range(count)}
@@ -111,7 +111,7 @@ class Evaluate:
             )
         samples = config.bootstrap_samples
         values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
-        # No mean includes a prompt over the limit, so say how many there were.
+        # No mean includes the dropped prompts, which are over the limit.
         values['num_dropped'] = float(batches.num_dropped)
         # Shares of all responses.
         values |= {f'verifier_{kind}': n / total for kind, n in failures.items()}
@@ -119,12 +119,12 @@ class Evaluate:
 
 
 def _digest(problem: Problem) -> str:
-    """Tells whether two evaluations are of one problem, whatever their prompts.
+    """Computes the digest that identifies a problem by its data and category.
 
-    Nor does the number count that a benchmark gives its problem.
+    Prompts may differ. So may ``id``, the number that a benchmark gives its problem.
     """
     data = {key: value for key, value in problem.data.items() if key != 'id'}
-    # Keys are text before they are sorted: those of several types have no order.
+    # JSON turns keys into text first: keys of several types cannot be sorted.
     plain = json.loads(json.dumps([data, problem.category]))
     text = json.dumps(plain, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -136,7 +136,7 @@ def _mean_entropies(responses: Responses) -> list[float]:
 
 
 def _mean_lengths(responses: Responses, chosen: np.ndarray) -> np.ndarray:
-    """NaN for a problem without a chosen response."""
+    """Averages lengths over chosen responses; NaN for a problem without any."""
     counts = chosen.sum(axis=1)
     sums = (responses.lengths * chosen).sum(axis=1)
     return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
@@ -147,8 +147,8 @@ class ProblemMetric:
     """A row of :data:`PROBLEM_METRICS`.
 
     Attributes:
-        compute: responses to P problems -> ``[P]`` values, NaN where undefined.
-        over_tokens: whether the mean weights each problem by its response tokens.
+        compute: maps responses to P problems to ``[P]`` values, NaN where undefined.
+        over_tokens: whether the mean weights a problem by its response tokens.
     """
 
     compute: Callable[[Responses], Sequence[float] | np.ndarray]
@@ -156,22 +156,22 @@ class ProblemMetric:
 
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
-    # The paper's: distinct wrong answers as a share of all wrong ones; undefined
-    # without any. It rises as fewer are wrong, whatever their answers.
+    # The paper's metric: distinct wrong answers as a share of all wrong responses;
+    # undefined if none is wrong. It rises as fewer are wrong, whatever the answers.
     'answer_diversity': ProblemMetric(
         lambda responses: metrics.answer_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
         )
     ),
-    # Distinct answers among 4 wrong responses; undefined with fewer wrong ones.
+    # Distinct answers among 4 wrong responses; undefined if fewer are wrong.
     'rarefied_diversity': ProblemMetric(
         lambda responses: metrics.rarefied_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
         )
     ),
-    # In nats, over all tokens, as in training.
+    # In nats, averaged over all tokens, as in training.
     'entropy': ProblemMetric(_mean_entropies, over_tokens=True),
-    # In tokens, the stop token included.
+    # In tokens, with the stop token.
     'response_length': ProblemMetric(lambda responses: responses.lengths.mean(axis=1)),
     'response_length_right': ProblemMetric(
         lambda responses: _mean_lengths(responses, responses.verdicts.correct)
@@ -179,47 +179,47 @@ PROBLEM_METRICS: dict[str, ProblemMetric] = {
     'response_length_wrong': ProblemMetric(
         lambda responses: _mean_lengths(responses, ~responses.verdicts.correct)
     ),
-    # The share without an answer: what a verifier fails on has one.
+    # The share of responses without an answer. A verifier failure counts as an answer.
     'no_answer': ProblemMetric(
         lambda responses: 1.0 - has_answer(responses.verdicts.parsed).mean(axis=1)
     ),
-    # The share that a stop token ended, not the limit.
+    # The share of responses that end with a stop token, not at the limit.
     'stopped': ProblemMetric(lambda responses: responses.stopped.mean(axis=1)),
 }
-"""What an evaluation records of a problem besides its answers, by name.
+"""Metrics that an evaluation records for each problem, by name.
 
-A new metric is one function and one row here. Its mean over the problems where it is
-defined is a metric of the evaluation.
+Add a metric by a function and a row here. The evaluation reports its mean over the
+problems where it is defined.
 """
 
 
 ANSWER_METRICS: dict[
     str, Callable[[list[list[str]], np.ndarray], dict[Any, np.ndarray]]
 ] = {
-    # The most frequent of k answers is right.
+    # Whether the most frequent of k answers is right.
     'maj_at': majority.maj_at_powers,
-    # All of k responses are right: pass^k.
+    # Whether all k responses are right: pass^k.
     'pass_hat': lambda _, correct: {
         k: metrics.pass_hat_k(correct.shape[1], correct.sum(axis=1), k=k)
         for k in metrics.powers_of_two(correct.shape[1])
     },
-    # At least this share of all responses is right.
+    # Whether at least this share of the responses is right.
     'cover_at': lambda _, correct: {
         tau: metrics.cover_at(correct.shape[1], correct.sum(axis=1), tau=tau)
         for tau in (0.25, 0.5, 0.75, 1.0)
     },
 }
-"""What an evaluation computes from the recorded answers, by name.
+"""Metrics computed from the recorded answers, by name.
 
-A row takes answers ``[P][N]``, and whether they are correct, ``[P, N]``. Its ``[P]``
-values for a setting have the metric ``<name>_<setting>`` as their mean.
+A function takes the answers ``[P][N]`` and whether they are correct, ``[P, N]``. It
+returns ``[P]`` values for each setting, whose mean is ``<name>_<setting>``.
 """
 
 
 def metric_names(num_responses: int) -> set[str]:
-    """What :class:`Evaluate` measures, without the metrics of single categories.
+    """Returns the names of an evaluation's metrics, without those of categories.
 
-    The failures of a verifier are those of the shared pool, which not every task uses.
+    It includes the verifier's failures, which only tasks with the shared pool report.
     """
     one = {'category': '', 'n': num_responses, 'c': 0, 'response_length': 1.0}
     one |= {'correct': [False] * num_responses, 'parsed': [''] * num_responses}
@@ -230,11 +230,11 @@ def metric_names(num_responses: int) -> set[str]:
 
 
 def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
-    """Warns if the responses of an evaluation are all wrong, or mostly without answers.
+    """Warns if all responses of an evaluation are wrong, or most lack an answer.
 
     Args:
-        name: of the evaluation, for the message.
-        records: of its problems.
+        name: the evaluation's name, for the message.
+        records: the records of its problems.
     """
     texts = [text for row in records for text in row.get('responses', {}).values()]
     message = explain_missing_signal(
@@ -254,9 +254,9 @@ def _records(
     first: int,
     kept_indices: set[int],
 ) -> list[Record]:
-    """Records of problems number ``first`` and up.
+    """Makes the records of problems number ``first`` and up.
 
-    Among all responses, those of ``kept_indices`` have their texts in the records.
+    The responses of ``kept_indices``, which counts all responses, keep their texts.
     """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
     num_responses = correct.shape[1]
@@ -270,7 +270,7 @@ def _records(
             'c': int(correct[p].sum()),
             'parsed': parsed[p],
             'correct': correct[p].tolist(),
-            # Whole texts, by the number of the response.
+            # Texts by the number of the response.
             'responses': {
                 str(i): responses.texts[p][i]
                 for i in range(num_responses)
@@ -288,13 +288,13 @@ def _records(
 def summarize(
     rows: list[Record], *, seed: int, bootstrap_samples: int
 ) -> dict[str, float]:
-    """Means over problems.
+    """Averages the records over problems.
 
     Returns:
         ``pass_at_{k}`` with ``_low`` and ``_high`` (95 % bootstrap over problems) for
         every k = 2^i <= n; ``{category}/pass_at_{k}`` for the smallest and the largest
-        k, also of the parts of a mixture; those of :data:`ANSWER_METRICS`; and those of
-        :data:`PROBLEM_METRICS` that are defined for any problem.
+        k, also for each part of a mixture; the means of :data:`ANSWER_METRICS`; and
+        those of :data:`PROBLEM_METRICS` that are defined for at least one problem.
     """
     n, c, correct = (np.array([row[x] for row in rows]) for x in ('n', 'c', 'correct'))
     parsed = [row['parsed'] for row in rows]

@@ -1,7 +1,7 @@
 """maj@k: how often the majority of k responses is right, on the host in float64.
 
-It is exact over the subsets of what an evaluation records of a problem, the parsed
-answers and which responses are correct, so any k can be computed later.
+It is the exact mean over all k-subsets of a problem's responses. It needs only the
+recorded answers and their correctness, so any k can be computed later.
 """
 
 import math
@@ -16,13 +16,13 @@ from passk_jax.evaluation import metrics
 def maj_at_k(
     parsed: Sequence[Sequence[str]], correct: np.ndarray, *, k: int
 ) -> np.ndarray:
-    """The expected correctness of a majority vote among k responses.
+    """Computes the expected correctness of a majority vote among k responses.
 
     This is the exact mean over all k-subsets of a problem's n responses, without
     forming a subset. The most frequent answer of a subset wins; tied answers win with
     equal probability. ``''`` (nothing parsed) does not vote, and a subset without votes
-    is wrong. A winner counts as the share of its responses that the verifier calls
-    correct (0 or 1, unless the verifier looks at more than the answer).
+    is wrong. A winner counts as the share of its responses that the verifier accepts
+    (0 or 1, unless the verdict depends on more than the answer).
 
     Args:
         parsed: ``[P][N]`` answers.
@@ -46,9 +46,9 @@ def maj_at_k(
 def maj_at_powers(
     parsed: Sequence[Sequence[str]], correct: np.ndarray
 ) -> dict[int, np.ndarray]:
-    """:func:`maj_at_k` for every k of :func:`metrics.powers_of_two`, in one pass.
+    """Computes :func:`maj_at_k` for every k of :func:`metrics.powers_of_two` at once.
 
-    Raises ValueError if shapes disagree or there is no problem.
+    Raises InputError if the shapes disagree or there is no problem.
     """
     correct = metrics.check_answers(parsed, correct)
     powers = metrics.powers_of_two(np.full(*correct.shape))
@@ -61,7 +61,7 @@ def maj_at_powers(
 def _majorities(
     parsed: Sequence[Sequence[str]], correct: np.ndarray, ks: Sequence[int]
 ) -> dict[int, np.ndarray]:
-    """maj@k of each problem, by k; see :func:`maj_at_k`."""
+    """Computes maj@k of each problem, by k; see :func:`maj_at_k`."""
     correct = metrics.check_answers(parsed, correct)
     num_responses = correct.shape[1]
     for k in ks:
@@ -83,21 +83,21 @@ def _majority_wins(
     *,
     most: int,
 ) -> np.ndarray:
-    """The probability that k responses of a problem vote and a right answer wins.
+    """Computes the probability that k responses vote and a right answer wins.
 
     Let every response enter the vote independently with one probability. Given that k
     enter, they are a uniform k-subset, and the answers' votes are independent. So for
     each number of winning votes, a polynomial in (votes so far, answers with that many
-    votes) is a product over the answers that can get so many. Its coefficients are
+    votes) is a product over the answers with enough responses. Its coefficients are
     probabilities, so nothing cancels at any N.
 
     Args:
-        answers, correct: of the problem's N responses.
+        answers, correct: those of the problem's N responses.
         odds: for each s up to N, the probabilities that 0 .. s of s responses enter.
-        most: the largest k wanted.
+        most: the largest k needed.
 
     Returns:
-        ``[N + 1]`` by k; not meaningful past ``most``.
+        ``[N + 1]`` by k; entries after ``most`` are meaningless.
     """
     credit: dict[str, list[bool]] = {}
     for answer, is_right in zip(answers, correct, strict=True):
@@ -114,7 +114,7 @@ def _majority_wins(
         unable = len(answers) - sum(size for size, _ in contenders)
         credited = _credit_of_winners(contenders, odds, winning=winning, most=most)
         wins[: len(credited) + unable] += np.convolve(credited, odds[unable])
-    # With more votes than the second camp could get, the largest wins alone.
+    # With more votes than the second camp has responses, the largest wins alone.
     alone = odds[largest] * (np.arange(largest + 1) > second)
     return wins + share * np.convolve(alone, odds[len(answers) - largest])
 
@@ -126,15 +126,15 @@ def _credit_of_winners(
     winning: int,
     most: int,
 ) -> np.ndarray:
-    """Probability times credit of the winners, by the votes of these camps.
+    """Computes probability times credit of the winners, by the votes of these camps.
 
     Args:
         camps: (responses, share of them that is right), at least ``winning`` responses.
         odds: as in :func:`_majority_wins`.
-        winning: the votes of each winner; tied winners win with equal probability.
-        most: the most votes wanted.
+        winning: votes of each winner; tied winners win with equal probability.
+        most: the largest number of votes needed.
     """
-    # [votes, 2, winners]: the probability, and the same times the winners' credit.
+    # [votes, 2, winners]: the probability, and its product with the winners' credit.
     state = np.ones((1, 2, 1)) * [[1.0], [0.0]]
     for size, share in camps:
         votes, _, winners = state.shape
@@ -143,7 +143,7 @@ def _credit_of_winners(
         padded = np.zeros(winning + 2 * votes - 2)
         padded[votes - 1 : votes - 1 + winning] = odds[size][:winning]
         lose = np.lib.stride_tricks.sliding_window_view(padded, votes)[:, ::-1]
-        # Only contiguous matrices are multiplied fast.
+        # Matrix products are fast only on contiguous arrays.
         lost = np.ascontiguousarray(lose) @ state.reshape(votes, -1)
         new[:-1, :, :-1] = lost.reshape(-1, 2, winners)
         won = odds[size][winning] * state
@@ -154,7 +154,7 @@ def _credit_of_winners(
 
 
 def _binomial(size: int, probability: float) -> np.ndarray:
-    """The probabilities of 0 .. size successes."""
+    """Computes the probabilities of 0 .. size successes."""
     hits = np.arange(size + 1)
     ways = -special.betaln(size - hits + 1, hits + 1) - math.log(size + 1)
     logs = special.xlogy(hits, probability) + special.xlog1py(size - hits, -probability)

@@ -1,9 +1,9 @@
 """Evaluation metrics, on the host in float64, one value for each problem.
 
-First pass@k and its relatives from counts, then the diversity of parsed answers, then
-intervals; maj@k is in majority.py. All are functions of what an evaluation records of a
-problem (n responses, c correct, the parsed answers), so any k can be computed later.
-Only the intervals average, and only the bootstrap is random.
+The order is: pass@k and its relatives from counts, the diversity of parsed answers,
+intervals. majority.py has maj@k. All are functions of a problem's recorded n responses,
+c correct ones and parsed answers, so any k can be computed later. Only the intervals
+average over problems, and only the bootstrap is random.
 """
 
 import collections
@@ -20,23 +20,23 @@ from passk_jax.errors import InputError
 def pass_at_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> np.ndarray:
-    """The unbiased estimate of Pass@k (Eq. passk) from n >= k responses.
+    """Computes the unbiased estimate of Pass@k (Eq. passk) from n >= k responses.
 
         1 - C(n - c, k) / C(n, k)
 
     This is the share of the k-subsets of the n responses that contain a correct one.
-    Drawing subsets with replacement would be biased low.
+    Subsets drawn with replacement would give a low bias.
 
     Args:
         num_responses: n of each problem.
-        num_correct: c of each problem; broadcasts with ``num_responses``.
+        num_correct: c of each problem; broadcast with ``num_responses``.
         k: group size.
 
     Returns:
         float64 of the broadcast shape.
 
     Raises:
-        ValueError: a count is not an integer, ``c`` is not in ``[0, n]``, or ``k`` is
+        InputError: a count is not an integer, ``c`` is not in ``[0, n]``, or ``k`` is
             not in ``[1, n]`` for some problem.
 
     >>> pass_at_k(4, np.array([0, 1, 2]), k=2).round(4).tolist()
@@ -49,9 +49,9 @@ def pass_at_k(
 def pass_at_each_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, largest: int
 ) -> np.ndarray:
-    """:func:`pass_at_k` of k = 1, 2, ... ``largest``, as the last axis.
+    """Computes :func:`pass_at_k` for k = 1, 2, ... ``largest``, as the last axis.
 
-    Raises ValueError as :func:`pass_at_k` does for the largest k.
+    Raises InputError as :func:`pass_at_k` does for the largest k.
 
     >>> pass_at_each_k(4, np.array([1, 2]), largest=2).round(4).tolist()
     [[0.25, 0.5], [0.5, 0.8333]]
@@ -65,11 +65,11 @@ def pass_at_each_k(
 def pass_hat_k(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> np.ndarray:
-    """The unbiased estimate of pass^k, the probability that k responses are correct.
+    """Computes the unbiased estimate of pass^k, the chance that k are all correct.
 
         C(c, k) / C(n, k)
 
-    Args, returns and errors are those of :func:`pass_at_k`.
+    Arguments, returns and errors are those of :func:`pass_at_k`.
 
     >>> pass_hat_k(4, np.array([2, 4]), k=2).round(4).tolist()
     [0.1667, 1.0]
@@ -81,10 +81,11 @@ def pass_hat_k(
 def cover_at(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, tau: float
 ) -> np.ndarray:
-    """Cover@tau: 1 where at least the share tau of the responses is correct, else 0.
+    """Computes Cover@tau: 1 where at least a share tau of the responses is correct.
 
-    Its mean over problems is the share of problems that the policy solves so reliably
-    (M. Dragoi et al., arXiv:2510.08325). Pass@1 is its integral over tau.
+    It is 0 elsewhere. Its mean over problems is the share of problems that the policy
+    solves this reliably (M. Dragoi et al., arXiv:2510.08325). Its integral over tau is
+    Pass@1.
 
     Args:
         num_responses, num_correct: n and c, as in :func:`pass_at_k`.
@@ -94,7 +95,7 @@ def cover_at(
         float64 of the broadcast shape.
 
     Raises:
-        ValueError: a count is wrong, or ``tau`` is not in (0, 1].
+        InputError: a count is wrong, or ``tau`` is not in (0, 1].
 
     >>> cover_at(4, np.array([1, 2, 4]), tau=0.5).tolist()
     [0.0, 1.0, 1.0]
@@ -106,9 +107,9 @@ def cover_at(
 
 
 def powers_of_two(num_responses: np.ndarray | int) -> list[int]:
-    """Every k = 2^i up to the fewest responses of any problem.
+    """Returns every k = 2^i up to the fewest responses of any problem.
 
-    Raises ValueError if there is no problem.
+    Raises InputError if there is no problem.
 
     >>> powers_of_two(np.array([32, 9]))
     [1, 2, 4, 8]
@@ -121,9 +122,9 @@ def powers_of_two(num_responses: np.ndarray | int) -> list[int]:
 def pass_at_powers(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int
 ) -> dict[int, np.ndarray]:
-    """:func:`pass_at_k` for every k of :func:`powers_of_two`.
+    """Computes :func:`pass_at_k` for every k of :func:`powers_of_two`.
 
-    Raises ValueError for bad counts or a problem without a response.
+    Raises InputError for bad counts or a problem without a response.
     """
     powers = powers_of_two(num_responses)
     check_counts(num_responses, num_correct, k=1)
@@ -134,14 +135,14 @@ def pass_at_powers(
 def answer_diversity(
     parsed: Sequence[Sequence[str]], correct: np.ndarray
 ) -> np.ndarray:
-    """Distinct wrong answers divided by wrong responses (sec:exploration_ability).
+    """Computes distinct wrong answers per wrong response (sec:exploration_ability).
 
-    Wrong responses without a parsed answer share the answer ``''``, so that a policy
-    that stops answering does not look diverse.
+    Wrong responses without a parsed answer share the answer ``''``, so a policy that
+    stops answering does not look diverse.
 
     Args:
         parsed: ``[P][N]`` answers.
-        correct: ``[P, N]`` bool; ValueError if the shapes disagree.
+        correct: ``[P, N]`` bool; InputError if the shapes disagree.
 
     Returns:
         ``[P]`` float64 in (0, 1]; NaN for a problem without a wrong response.
@@ -150,31 +151,26 @@ def answer_diversity(
     >>> answer_diversity([['UR', 'UR', 'RU', '']], wrong).tolist()
     [0.75]
     """
-    correct = check_answers(parsed, correct)
-    diversities = np.full(len(correct), np.nan)
-    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
-        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
-        if wrong:
-            diversities[problem] = len(set(wrong)) / len(wrong)
-    return diversities
+    wrong = _wrong_answers(parsed, correct)
+    return np.array([len({*w}) / len(w) if w else np.nan for w in wrong], np.float64)
 
 
 def rarefied_diversity(
     parsed: Sequence[Sequence[str]], correct: np.ndarray, *, size: int = 4
 ) -> np.ndarray:
-    """The expected number of distinct answers among ``size`` wrong responses.
+    """Computes the expected number of distinct answers among ``size`` wrong responses.
 
         sum_a 1 - C(w - w_a, size) / C(w, size)
 
     Here w responses to a problem are wrong, and w_a of them have the answer a. This is
     rarefaction (S. H. Hurlbert, "The nonconcept of species diversity", 1971): the mean
-    over the subsets of the wrong responses. :func:`answer_diversity` falls as more
-    responses are wrong, even if their answers have the same distribution; this does
-    not. A missing answer counts as the answer ``''``.
+    over the subsets of the wrong responses. Unlike :func:`answer_diversity`, it does
+    not fall when more responses are wrong with the same distribution of answers. A
+    missing answer counts as the answer ``''``.
 
     Args:
         parsed: ``[P][N]`` answers.
-        correct: ``[P, N]`` bool; ValueError if the shapes disagree.
+        correct: ``[P, N]`` bool; InputError if the shapes disagree.
         size: number of wrong responses, at least 1.
 
     Returns:
@@ -184,37 +180,45 @@ def rarefied_diversity(
     >>> rarefied_diversity([['UR', 'UR', 'RU', '']], wrong, size=2).round(4).tolist()
     [1.8333]
     """
-    correct = check_answers(parsed, correct)
-    diversities = np.full(len(correct), np.nan)
-    for problem, (answers, right) in enumerate(zip(parsed, correct, strict=True)):
-        wrong = [a for a, is_right in zip(answers, right, strict=True) if not is_right]
+    all_wrong = _wrong_answers(parsed, correct)
+    diversities = np.full(len(all_wrong), np.nan)
+    for problem, wrong in enumerate(all_wrong):
         if len(wrong) >= size:
-            # How many wrong responses have another answer than each one.
+            # For each answer: how many wrong responses have another one.
             camps = np.array(list(collections.Counter(wrong).values()))
             absent = _share_of_groups(len(wrong) - camps, np.array(len(wrong)), k=size)
             diversities[problem] = (1 - absent).sum()
     return diversities
 
 
+def _wrong_answers(
+    parsed: Sequence[Sequence[str]], correct: np.ndarray
+) -> list[list[str]]:
+    return [
+        [answer for answer, is_right in zip(*row, strict=True) if not is_right]
+        for row in zip(parsed, check_answers(parsed, correct), strict=True)
+    ]
+
+
 def bootstrap_interval(
     values: np.ndarray, *, seed: int, num_samples: int, level: float = 0.95
 ) -> tuple[float, float]:
-    """The percentile bootstrap interval of the mean over problems.
+    """Computes the percentile bootstrap interval of the mean over problems.
 
-    It draws problems with replacement, so it covers the choice of problems, not the
-    choice of training seeds (see :func:`paired_interval`).
+    The interval covers the choice of problems, which it draws with replacement. It does
+    not cover the choice of training seeds; see :func:`paired_interval`.
 
     Args:
-        values: ``[P]``; NaN marks a problem without a value, which is left out.
-        seed: decides the draws; the same seed gives the same interval.
+        values: ``[P]``; problems with NaN are left out.
+        seed: seed of the draws; the same seed gives the same interval.
         num_samples: number of resampled means.
-        level: coverage.
+        level: coverage of the interval.
 
     Returns:
         The low and the high end; NaN for both if no problem has a value.
 
     Raises:
-        ValueError: ``values`` is not one-dimensional, ``num_samples < 1``, or
+        InputError: ``values`` is not one-dimensional, ``num_samples < 1``, or
             ``level`` is not in (0, 1).
 
     >>> bootstrap_interval(np.ones(5), seed=0, num_samples=10)
@@ -239,18 +243,18 @@ def bootstrap_interval(
 def paired_interval(
     first: np.ndarray, second: np.ndarray, *, level: float = 0.95
 ) -> tuple[float, float, float]:
-    """The mean of ``first - second`` over paired seeds, and its Student-t interval.
+    """Computes the mean of ``first - second`` over paired seeds, and its t interval.
 
     Args:
-        first: ``[S]``, one number per seed.
-        second: ``[S]``, the other arm's numbers for the same seeds in the same order.
-        level: coverage.
+        first: ``[S]``, one number for each seed.
+        second: ``[S]``, the numbers of the other arm, in the same order of seeds.
+        level: coverage of the interval.
 
     Returns:
         The mean difference, and the low and the high end of its interval.
 
     Raises:
-        ValueError: fewer than two pairs, shapes that disagree, a number that is not
+        InputError: fewer than two pairs, shapes that disagree, a number that is not
             finite, or ``level`` not in (0, 1).
 
     >>> mean, low, high = paired_interval(np.array([3.0, 5.0]), np.array([1.0, 1.0]))
@@ -272,7 +276,7 @@ def paired_interval(
 
 
 def mask_by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
-    """Name of each category, and of each part of a mixture -> ``[P]`` bool, its own.
+    """Returns the mask ``[P]`` of each category and of each part of a mixture, by name.
 
     >>> masks = mask_by_category(['mazes/5x5', 'sudoku', 'mazes/7x7'])
     >>> list(masks), masks['mazes'].tolist()
@@ -287,7 +291,7 @@ def mask_by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
 def check_counts(
     num_responses: np.ndarray | int, num_correct: np.ndarray | int, *, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Raises as :func:`pass_at_k`; returns both as int64 of the broadcast shape."""
+    """Checks counts as :func:`pass_at_k` says; returns both as int64, broadcast."""
     responses, correct = np.asarray(num_responses), np.asarray(num_correct)
     for name, counts in (('num_responses', responses), ('num_correct', correct)):
         if not np.issubdtype(counts.dtype, np.integer):
@@ -306,7 +310,7 @@ def check_counts(
 
 
 def _share_of_groups(part: np.ndarray, total: np.ndarray, *, k: int) -> np.ndarray:
-    """C(part, k) / C(whole, k) by falling factorials."""
+    """Computes C(part, k) / C(total, k) by falling factorials."""
     share = np.ones(part.shape)
     for i in range(k):
         share *= np.maximum(part - i, 0) / (total - i)
@@ -314,7 +318,7 @@ def _share_of_groups(part: np.ndarray, total: np.ndarray, *, k: int) -> np.ndarr
 
 
 def check_answers(parsed: Sequence[Sequence[str]], correct: np.ndarray) -> np.ndarray:
-    """Raises ValueError unless answers fit ``correct``, bool ``[P, N]``; returns it."""
+    """Checks that ``parsed`` fits ``correct``, bool ``[P, N]``; returns ``correct``."""
     correct = np.asarray(correct)
     if correct.dtype != bool or correct.ndim != 2:
         raise InputError(f'correct is {correct.dtype}{correct.shape}; want bool [P, N]')

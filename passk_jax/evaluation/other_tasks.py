@@ -1,4 +1,4 @@
-"""The tasks of ``evaluate --task``, and their problems that are new to a run."""
+"""The tasks of ``evaluate --task``, and which of their problems are new to a run."""
 
 import contextlib
 import dataclasses
@@ -21,18 +21,19 @@ from passk_jax.types import Problem
 def read_tasks(
     which: str | None, data: DataConfig, data_dir: str | None
 ) -> dict[str, tuple[TaskConfig, DataConfig]]:
-    """Each task and its problems, by what it is called in tables and file names.
+    """Reads the tasks of ``--task``, by their names in tables and files.
 
-    That is the name of a task, or of a config file with its argument.
+    A task's name is its registered name, or a config file's name with its argument.
 
     Args:
-        which: names, config files and classes of files, separated by commas; ``None``:
+        which: names, config files and classes in files, separated by commas; ``None``:
             no other task.
-        data: of the run; a config file has its own.
-        data_dir: replaces the directory of both; ``None``: does not.
+        data: the run's data settings; a config file has its own.
+        data_dir: replaces ``dir`` in either; ``None`` leaves it.
 
     Raises:
-        InputError: an unknown name, a file that cannot be read, or two of one name.
+        InputError: an unknown name, a file that cannot be read, or a name that occurs
+            twice.
     """
     if which is None:
         if data_dir is not None:
@@ -54,21 +55,21 @@ def read_tasks(
 
 
 def split_names(which: str) -> list[str]:
-    """The names of tasks and config files, which commas separate."""
-    # A comma may also separate the arguments of a file.
+    """Splits names of tasks and config files at commas."""
+    # Commas also separate the arguments of a config file; do not split there.
     return re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
 
 
 def training_problems(
     trained_on: Iterable[tuple[TaskConfig, DataConfig] | None],
 ) -> tuple[frozenset[str], bool]:
-    """The content hashes of the problems that runs were trained on.
+    """Computes the content hashes of the problems that runs were trained on.
 
     Args:
-        trained_on: the task of each run; ``None``: it is not known.
+        trained_on: the task of each run; ``None`` for an unknown one.
 
     Returns:
-        The hashes, and whether they are all.
+        The hashes, and whether they are complete.
     """
     hashes: set[str] = set()
     complete = True
@@ -92,13 +93,13 @@ def training_problems(
 def unseen(
     task: Task, problems: Sequence[Problem], seen: Collection[str]
 ) -> tuple[Sequence[Problem], dict[str, int]]:
-    """Leaves out the problems whose content hashes are among ``seen``.
+    """Leaves out the problems whose content hashes are in ``seen``.
 
     Returns:
-        The others, and how many were left out of each category.
+        The remaining problems, and how many were left out in each category.
 
     Raises:
-        InputError: no problem is left.
+        InputError: no problem remains.
     """
     if not seen:
         return problems, {}
@@ -116,12 +117,12 @@ def unseen(
 
 
 def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
-    """Prefixes an error with the name of its task; ``''`` is the run's own."""
+    """Prefixes errors with the task's name; ``''``, the run's task, adds none."""
     return prefixed(f'task {name!r}' if name else '')
 
 
 def _is_task(part: str) -> bool:
-    """Whether it is a task of a user's own, and not a config file with an argument."""
+    """Returns whether ``part`` is a task class in a file, not a config file."""
     if not plugins.is_place(part):
         return False
     file = pathlib.Path(plugins.split_place(part)[0])
@@ -141,6 +142,6 @@ def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:
 
 def _from_name(name: str, data: DataConfig) -> tuple[TaskConfig, DataConfig]:
     about = task_class(name).about
-    # Examples and words of the run's task say nothing of another one's answers.
+    # Few-shot examples and instructions of the run's task do not fit another task.
     data = dataclasses.replace(data, few_shot=(), instruction='task')
     return TaskConfig(name, {**about.example, **about.benchmark}), data

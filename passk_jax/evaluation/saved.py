@@ -1,8 +1,8 @@
-"""The files that ``python -m passk_jax.evaluate`` keeps, and what may replace them.
+"""The files that ``python -m passk_jax.evaluate`` writes, and when it replaces them.
 
-``<name>.jsonl`` has a record for each problem. ``<name>.json`` has the settings that
-decide them, the metrics, and how many problems were left out. It is written last, so an
-evaluation without it was interrupted.
+``<name>.jsonl`` has a record for each problem. ``<name>.json`` has the settings, the
+metrics, and how many problems were left out. It is written last: without it, the
+evaluation was interrupted.
 """
 
 import hashlib
@@ -18,12 +18,12 @@ from passk_jax.files import atomic_write_text, parse_json, read_json
 from passk_jax.runs.directory import config_differences
 from passk_jax.types import Problem
 
-# A digest identifies the problems, wherever they lie.
+# The digest already identifies the problems, whatever directory they are in.
 _MAY_DIFFER = ('data.dir',)
 
 
 def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
-    """The name of the files of an evaluation, without an ending."""
+    """Returns the name of an evaluation's files, without a suffix."""
     changed = ''.join(f'_{key}={value}' for key, value in flags.items())
     # An argument of a config file may be a path.
     changed = changed.replace('%', '%25').replace('/', '%2F')
@@ -31,8 +31,8 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 
 def digest_of(problems: Iterable[Problem]) -> str:
-    """SHA-256 of the problems and their prompts, in order."""
-    # Turns only where there are some, as in evaluations that are older than turns.
+    """Computes the SHA-256 of the problems and their prompts, in order."""
+    # Problems without turns hash as they did before problems had turns.
     rows = [
         [p.id, p.prompt, dict(p.data), p.category, *([p.turns] if p.turns else [])]
         for p in problems
@@ -41,14 +41,14 @@ def digest_of(problems: Iterable[Problem]) -> str:
 
 
 def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
-    """Whether the evaluation is there, whole and with these settings.
+    """Returns whether a complete evaluation with these settings exists.
 
     Args:
-        path: of its files, without an ending.
-        settings: what decides the results; values that JSON can hold.
+        path: path of its files, without a suffix.
+        settings: the settings that decide the results, as JSON values.
 
     Raises:
-        InputError: an evaluation with other settings is there; the message says which.
+        InputError: one with other settings exists; the message lists the differences.
     """
     file, rows = pathlib.Path(f'{path}.json'), pathlib.Path(f'{path}.jsonl')
     if not file.exists():
@@ -69,7 +69,7 @@ def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
 def write(
     path: str | os.PathLike[str], rows: Sequence[Record], summary: Mapping[str, Any]
 ) -> None:
-    """Writes the records of an evaluation, and its settings and metrics."""
+    """Writes the records of an evaluation and its summary: settings and metrics."""
     lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
     # Old settings must not stand beside new records.
     pathlib.Path(f'{path}.json').unlink(missing_ok=True)
@@ -78,10 +78,10 @@ def write(
 
 
 def read(path: str | os.PathLike[str]) -> tuple[list[Record], dict[str, Any]]:
-    """The records and the summary that :func:`write` wrote.
+    """Reads the records and the summary that :func:`write` wrote.
 
     Raises:
-        InputError: they cannot be read.
+        InputError: a file cannot be read.
     """
     try:
         # splitlines() would also split at characters of a response, such as U+2028.

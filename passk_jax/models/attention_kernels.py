@@ -275,7 +275,7 @@ def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool)
         block_kv_dkv_compute=min(kv, 512),
         use_fused_bwd_kernel=True,
     )
-    # Its block tables are numpy arrays, even while JAX traces this call.
+    # The kernel's block tables must be numpy arrays, even under a trace.
     with jax.ensure_compile_time_eval():
         return splash_kernel.make_splash_mha(
             mask=splash_mask.MultiHeadMask([mask] * num_heads),

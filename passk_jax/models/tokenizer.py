@@ -138,7 +138,7 @@ def check_chat(
         InputError: there is no template, it does not read a switch, or it drops or
             rejects the system prompt.
     """
-    # Of several templates under names, this is all of their text.
+    # If there are several named templates, the text has all of them.
     template = str(tokenizer.chat_template or '')
     if not template and (system_prompt or template_kwargs):
         raise InputError(
@@ -280,7 +280,7 @@ def _chat(
     """Writes the turns by the chat template."""
     today = datetime.date.fromisoformat(date)
     dated = {
-        # Of Llama 3's templates; others call strftime_now.
+        # Llama 3's templates read it; others call strftime_now.
         'date_string': today.strftime('%d %b %Y'),
         'parts_of_today': {part: today.strftime(part) for part in _DATE_PARTS},
     }

@@ -119,7 +119,10 @@ class Analysis:
 def analyse(
     program: Program, topology: Topology, *, compiling: bool = True
 ) -> Analysis:
-    """Traces a program, compiles it if asked to and there is a compiler, and counts."""
+    """Traces a program and counts its memory, FLOPs and traffic.
+
+    It also compiles the program if ``compiling`` and if the topology has a compiler.
+    """
     arguments = shard_bytes(program.arguments)
     limit, outputs, temporaries, costs = topology.chip.memory, None, None, None
     places = ()

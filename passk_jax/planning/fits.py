@@ -69,7 +69,7 @@ def estimate(
     new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known_bytes, changed_bytes = (_count_known_bytes(x, name) for x in (builder, other))
     if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
-        # What the plain loop allocates is an argument of the schedule.
+        # The scheduled loop gets as an argument what the plain loop allocates.
         changed_bytes = 0.0
     # The compiler may allocate less than the shapes say; scale no more than it made.
     scaled_bytes = min(new_bytes, known_bytes)
@@ -130,7 +130,7 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
         return logits
     gradients = shard_bytes(builder.state().params)
     if name == 'diagnose':
-        # Those of a pass, and their sums over the batch.
+        # The gradients of a pass, and their sums over the batch.
         gradients *= 2 * make_diagnose(builder).num_gradients
     return gradients + _backward(builder)[0] + logits
 

@@ -235,7 +235,7 @@ def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
     """
 
     def pairs(tokens: Any, window: int) -> Any:
-        # Of the first tokens of a sequence: 1 + 2 + ... + window + window + ...
+        # Pairs of the first tokens: 1 + 2 + ... + window + window + ...
         rising = np.minimum(tokens, window) if window else tokens
         return rising * (rising + 1.0) / 2 + (tokens - rising) * float(window)
 

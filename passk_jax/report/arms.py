@@ -1,4 +1,4 @@
-"""What tables and figures that set several arms side by side share."""
+"""Computes and formats differences between arms, for tables and figures."""
 
 import math
 from collections.abc import Sequence
@@ -7,22 +7,24 @@ import numpy as np
 
 from passk_jax.evaluation import metrics
 
-# Distinct with every kind of colour vision: M. Okabe and K. Ito, "Color universal
-# design", 2008.
+# Distinguishable with any colour vision: M. Okabe and K. Ito, "Color universal design",
+# 2008.
 COLORS = ('#d55e00', '#0072b2', '#009e73', '#cc79a7', '#e69f00', '#56b4e9')
-# Distinct without colours too.
+# Distinguishable without colours.
 MARKERS = ('o', 's', '^', 'D', 'v', 'P')
 
 Interval = tuple[float, float, float]
-"""A mean and the two ends of its interval; what is not defined is NaN."""
+"""A mean and the two ends of its interval; NaN where undefined."""
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> Interval:
-    """The mean of ``first - second`` over seeds, and its 95 % interval.
+    """Returns the mean of ``first - second`` over seeds, and its 95 % interval.
+
+    A single seed has no interval. If a value is not finite, neither is the mean, and
+    there is no interval.
 
     Args:
-        first, second: ``[S]``, paired. One seed has no interval, and a value that is
-            not finite leaves nothing defined.
+        first, second: ``[S]``, paired by seed.
     """
     if len(first) > 1 and np.isfinite(first - second).all():
         return metrics.paired_interval(first, second)
@@ -30,7 +32,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def format_difference(interval: Interval, *, digits: int = 3) -> str:
-    """A difference as tables have it.
+    """Formats a difference for a table.
 
     >>> list(map(format_difference, [(0.25, 0.125, 0.375), (-1.0, *2 * [math.nan])]))
     ['+0.250 [+0.125, +0.375]', '-1.000']
@@ -42,15 +44,12 @@ def format_difference(interval: Interval, *, digits: int = 3) -> str:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table.
+    """Returns the lines of a Markdown table.
 
     >>> markdown_table(['k', 'a|b'], [['1', '0.5']])
     ['| k | a\\\\|b |', '| --- | --- |', '| 1 | 0.5 |']
     """
     lines = (head, ['---'] * len(head), *rows)
-    return [f'| {" | ".join(map(_cell, line))} |' for line in lines]
-
-
-def _cell(text: str) -> str:
-    """A bar would end the cell."""
-    return text.replace('|', '\\|')
+    # A bar would end the cell.
+    escaped = [[cell.replace('|', '\\|') for cell in line] for line in lines]
+    return [f'| {" | ".join(line)} |' for line in escaped]

@@ -1,4 +1,4 @@
-"""Pass@1 and Pass@k of an evaluation by category, as the paper's tables have them."""
+"""Tabulates Pass@1 and Pass@k by category, as the paper's tables do."""
 
 import collections
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from passk_jax.evaluation import metrics
 from passk_jax.report.arms import markdown_table
 
 LeftOut = Mapping[str, Mapping[str, int] | None]
-"""Why problems were left out -> category -> how many; ``None``: that is not known."""
+"""Reason for leaving out problems -> category -> their number; ``None``: unknown."""
 
 
 def category_table(
@@ -19,19 +19,19 @@ def category_table(
     groups: Mapping[str, Mapping[str, str]],
     left_out: Mapping[str, LeftOut],
 ) -> str:
-    """A Markdown table, in percent; k is the largest power of two of the responses.
+    """Returns a Markdown table of Pass@1 and Pass@k in percent.
 
-    An average over all problems is what the paper calls overall (Enigmata), and a mean
-    of categories weighs each alike (its benchmarks of mathematics). Problems that were
-    left out are counted, and are in no average.
+    k is the largest power of two for which every problem has enough responses. The
+    row ``all problems`` is the paper's overall score for Enigmata. ``mean of
+    categories`` weighs all categories alike, as the paper does for benchmarks of
+    mathematics. Problems that were left out are counted but not averaged.
 
     Args:
-        evaluations: name of the task -> a record for each problem, with ``category``,
-            ``n`` and ``c``.
-        groups: name of the task -> category -> the name of its row; by default the
-            category's own.
-        left_out: name of the task -> its problems without a record. All tasks have the
-            same reasons; each is a column.
+        evaluations: task -> a record for each problem, with ``category``, ``n`` and
+            ``c``.
+        groups: task -> category -> the name of its row; the default is the category.
+        left_out: task -> the numbers of problems without a record. All tasks have the
+            same reasons; each reason is a column.
     """
     k = min(
         metrics.powers_of_two(np.array([row['n'] for row in rows]))[-1]
@@ -54,13 +54,13 @@ def _tabulate_task(
     names: Mapping[str, str],
     left_out: LeftOut,
 ) -> list[list[str]]:
-    """The lines of a task, without its name."""
+    """Returns the rows of a task, without the task's name."""
     of_row = np.array([names.get(x := row['category'], x) for row in rows])
     n, c = (np.array([row[x] for row in rows]) for x in ('n', 'c'))
     values = np.array([metrics.pass_at_k(n, c, k=size) for size in sizes])
-    without = [_renamed(counts, names) for counts in left_out.values()]
+    without = [_rename(counts, names) for counts in left_out.values()]
     lines, means = [], []
-    # A category may have lost all of its problems.
+    # All problems of a category may have been left out.
     for name in dict.fromkeys(
         [*of_row.tolist(), *(x for counter in without for x in counter or ())]
     ):
@@ -77,7 +77,7 @@ def _tabulate_task(
     return lines
 
 
-def _renamed(
+def _rename(
     counts: Mapping[str, int] | None, names: Mapping[str, str]
 ) -> collections.Counter[str] | None:
     if counts is None:

@@ -1,7 +1,7 @@
-"""Draws panels with matplotlib: one PNG of all, or an SVG of each for the page.
+"""Draws panels with matplotlib: all in one PNG, or each as an SVG for the page.
 
-The same code draws both and needs no display. In an SVG the colours of text and grid
-are variables of the page's style sheet, so that it is legible in dark mode.
+Needs no display. In an SVG, the colours of text and grid are variables of the page's
+style sheet, so that charts are legible in dark mode.
 """
 
 import contextlib
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _TEXT, _GRID = '#667085', '#e3e7ee'
 _VARIABLES = {_TEXT: 'var(--soft)', _GRID: 'var(--edge)'}
 _MOST_POINTS = 400
-# Characters of a text in a chart.
+# The most characters of a text in a chart.
 _MOST_TEXT = 120
-# Between two ticks: others, such as .025, have longer labels.
+# Steps between ticks; others, such as 2.5, need longer labels.
 TICKS = (1, 2, 5, 10)
 
 FIGURE_WIDTH = 8.5
-"""Inches. README shows a figure 830 pixels wide: 8 points are then 11 pixels."""
+"""Inches. README shows figures 830 pixels wide, so 8 points are 11 pixels."""
 
 _DPI = 180
 TITLE = {'fontsize': 11, 'fontweight': 'bold'}
@@ -57,14 +57,14 @@ NOTEBOOK_STYLE: Mapping[str, object] = {
     'lines.linewidth': 1.8,
     'legend.frameon': False,
 }
-"""What ``plt.rcParams`` takes for the figures of notebooks."""
+"""Values of ``plt.rcParams`` for the figures of notebooks."""
 
 
 def drawing(**style: object) -> contextlib.AbstractContextManager[None]:
-    """Settings of matplotlib under which a text is drawn as it is.
+    """Returns a context in which matplotlib draws text literally.
 
-    Otherwise what stands between two dollars, say in the name of a category, would be
-    mathematics, and an error if it is none.
+    Otherwise matplotlib parses text between two dollars, for example in a category's
+    name, as mathematics, and raises an error if it is none.
     """
     from matplotlib import rc_context
 
@@ -72,7 +72,7 @@ def drawing(**style: object) -> contextlib.AbstractContextManager[None]:
 
 
 def plain(text: str) -> str:
-    """A text as matplotlib can draw it, in one line that is not too long.
+    """Returns a text as one line that matplotlib can draw, cut if it is too long.
 
     >>> plain('a\\nb \\0'), plain('_hidden')
     ('a b \N{REPLACEMENT CHARACTER}', ' _hidden')
@@ -81,25 +81,25 @@ def plain(text: str) -> str:
     if len(text) > _MOST_TEXT:
         text = text[: _MOST_TEXT - 1] + '…'
     text = ''.join(x if x.isprintable() else '\N{REPLACEMENT CHARACTER}' for x in text)
-    # A legend leaves out what begins so.
+    # A legend omits labels that begin with an underscore.
     return f' {text}' if text.startswith('_') else text
 
 
 def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> bytes:
-    """All panels, two or three in a row, as a PNG.
+    """Draws all panels, up to three in a row, as a PNG.
 
-    A legend that all panels have in common stands once, below the title.
+    A legend that all panels share is drawn once, below the title.
 
     Args:
-        panels: what to draw.
-        title: above them.
-        below: lines below them, which are broken if they are long; ``''``: none.
+        panels: the panels.
+        title: the figure's title.
+        below: text below the panels, whose long lines are wrapped; ``''``: none.
     """
     shared = len({_legend(panel) for panel in panels}) == 1 and _legend(panels[0])
     below = '\n'.join(textwrap.fill(line, 110) for line in below.splitlines())
     columns = columns_for(len(panels))
     rows = math.ceil(len(panels) / columns)
-    # In inches; computing tight margins would double the time.
+    # Margins in inches; letting matplotlib compute them would double the time.
     beside, between, tall = 0.55, 0.75, 1.9 if shared else 2.3
     if any(panel.y_label for panel in panels):
         beside = 0.75
@@ -125,7 +125,7 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
         for panel, ax in zip(panels, axes, strict=False):
             ax.set_title(plain(panel.title), **PANEL_TITLE)
             draw_panel(panel, ax)
-            # A panel without a value has none.
+            # A panel without data has no legend.
             if shared and (legend := ax.get_legend()):
                 legend.remove()
         if shared:
@@ -143,12 +143,12 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
 
 
 def columns_for(panels: int) -> int:
-    """How many of so many panels stand side by side."""
+    """Returns how many of the panels to put side by side."""
     return 2 if panels in (2, 4) else min(3, panels)
 
 
 def _legend(panel: Panel) -> tuple[tuple[str, str, bool, str], ...]:
-    """The labels of a panel of lines with what they look like; none of bars."""
+    """Returns the legend entries of lines with their style; none for bars."""
     lines = () if panel.stacked else panel.series
     return tuple(
         (line.label, line.color, line.dashed, line.marker)
@@ -158,35 +158,35 @@ def _legend(panel: Panel) -> tuple[tuple[str, str, bool, str], ...]:
 
 
 def as_png(figure: 'Figure') -> bytes:
-    """The figure as a PNG; equal figures give equal bytes."""
+    """Returns the figure as a PNG; equal figures give equal bytes."""
     stream = io.BytesIO()
-    # Without the version in the metadata, equal runs give equal pictures.
+    # By default the metadata name the version of matplotlib.
     figure.savefig(stream, format='png', dpi=_DPI, metadata={'Software': None})
     return stream.getvalue()
 
 
 def svg_chart(panel: Panel) -> str:
-    """One panel as a ``<figure>``: its title, and its chart as inline SVG.
+    """Draws a panel as an HTML ``<figure>`` with its title and an inline SVG.
 
     Equal panels give equal text. The title seeds the SVG's ids, so charts with
     different titles can share a page.
     """
     stream, title = io.StringIO(), plain(panel.title)
-    # The legend of bars stands above them.
+    # The legend of bars is above them.
     height = 0.69 if panel.stacked else 0.83
     nothing = dict.fromkeys(('Creator', 'Date', 'Format', 'Type'))
-    # Text remains text, in the font of the page.
+    # Keep text as text, in the page's font.
     with drawing(**{'svg.fonttype': 'none', 'svg.hashsalt': title}):
         figure = new_figure(5.0, 2.9)
         draw_panel(panel, figure.add_axes((0.11, 0.15, 0.88, height)))
         figure.savefig(stream, format='svg', transparent=True, metadata=nothing)
     title = escape(title)
-    svg = _inlined(stream.getvalue(), label=title)
+    svg = _inline(stream.getvalue(), label=title)
     return f'<figure class="chart"><figcaption>{title}</figcaption>{svg}</figure>'
 
 
-def _inlined(svg: str, *, label: str) -> str:
-    """An SVG document as part of the page, which sets its size, font and colours."""
+def _inline(svg: str, *, label: str) -> str:
+    """Converts an SVG document to inline SVG; the page sets size, font and colours."""
     parts = re.search(r'<svg .*?(viewBox="[^"]*").*?>(.*)', svg, re.S)
     assert parts, 'Matplotlib writes a viewBox'
     head, body = parts.groups()
@@ -199,16 +199,16 @@ def _inlined(svg: str, *, label: str) -> str:
 
 
 def new_figure(width: float, height: float) -> 'Figure':
-    """An empty figure of this size in inches."""
-    # The import takes a second, which other commands should not wait for. A Figure
-    # needs neither pyplot nor a backend.
+    """Returns an empty figure of this size in inches."""
+    # Imported here, because it takes a second that other commands need not spend. A
+    # Figure needs neither pyplot nor a backend.
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
 
 
 def draw_panel(panel: Panel, ax: 'Axes') -> None:
-    """Draws a panel without its title into axes of any figure."""
+    """Draws a panel, except its title, into axes of any figure."""
     from matplotlib.font_manager import FontProperties
 
     ax.set_xlabel(plain(panel.x_label), color=_TEXT)
@@ -227,7 +227,7 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
     if panel.log2:
         ax.set_xscale('log', base=2)
         ax.minorticks_off()
-        # Every k of a long curve would cover its neighbours' labels.
+        # In a long curve, labels of all k would overlap.
         if len(places) > 12:
             places = [place for place in places if math.log2(place).is_integer()]
     if panel.log2 or len(places) == 1:
@@ -239,7 +239,7 @@ def draw_panel(panel: Panel, ax: 'Axes') -> None:
     ax.locator_params(axis='y', steps=TICKS)
     ax.set_ylim(*_y_range(panel))
     if any(series.label for series in panel.series):
-        # Each way of drawing has its own size of text.
+        # The PNG and the SVG have different font sizes.
         size = 0.9 * FontProperties().get_size_in_points()
         style = {'frameon': False, 'fontsize': size, 'labelcolor': _TEXT}
         columns = 2 if len(panel.series) > 4 else 1
@@ -254,7 +254,7 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
     from matplotlib.transforms import offset_copy
 
     if any(series.offset for series in lines):
-        # Room for the outermost.
+        # Room for the outermost bars.
         ax.set_xmargin(0.08)
     for series in lines:
         place = ax.transData
@@ -262,10 +262,10 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
             place = offset_copy(
                 place, ax.get_figure(root=True), x=series.offset, units='points'
             )
-            # What is drawn in places that are not those of the data moves no axis.
+            # Shifted points do not extend the axes by themselves.
             ax.update_datalim([*zip(series.x, series.y, strict=True)])
             ax.autoscale_view()
-        # Counted from the end, to keep the last point.
+        # Start so that the last point is included.
         stride = max(1, math.ceil(len(series.x) / _MOST_POINTS))
         subset = slice((len(series.x) - 1) % stride, None, stride)
         ax.plot(
@@ -287,13 +287,13 @@ def _draw_lines(lines: Sequence[Series], ax: 'Axes') -> None:
                 style = {'color': series.color, 'alpha': 0.13, 'lw': 0}
                 ax.fill_between(series.x[subset], *band, **style)
             else:
-                # A band from the first to the last would speak of what is between.
+                # A band would claim values between only two points.
                 style = {'color': series.color, 'lw': 1.5, 'transform': place}
                 ax.vlines(series.x[subset], *band, **style)
 
 
 def _marked(x: Sequence[float], ax: 'Axes') -> list[int] | None:
-    """Which points have markers: all, or on a logarithmic axis those at ticks."""
+    """Returns the points with markers: those at ticks of a log axis, else all."""
     if ax.get_xscale() != 'log':
         return None
     ticks = {*ax.get_xticks()}
@@ -301,7 +301,7 @@ def _marked(x: Sequence[float], ax: 'Axes') -> list[int] | None:
 
 
 def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:
-    """Layers of bars without gaps: each reaches half of the way to its neighbours."""
+    """Draws layers of bars without gaps; bars meet halfway between their places."""
     x = layers[0].x
     inner = [(a + b) / 2 for a, b in itertools.pairwise(x)]
     first, last = (inner[0], inner[-1]) if inner else (x[0] + 0.5, x[0] - 0.5)
@@ -319,7 +319,7 @@ def _draw_bars(layers: Sequence[Series], ax: 'Axes') -> None:
 
 
 def _y_range(panel: Panel) -> tuple[float, float]:
-    """The range of the values with a margin, which stops at a floor or ceiling."""
+    """Returns the range of the values with a margin, limited by floor and ceiling."""
     if panel.stacked:
         columns = zip(*(series.y for series in panel.series), strict=True)
         totals = [sum(column, start=0.0) for column in columns]

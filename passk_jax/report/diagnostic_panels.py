@@ -1,4 +1,4 @@
-"""Panels of the diagnostics: ``diagnostics.jsonl``, and flips between evaluations."""
+"""Makes the panels of ``diagnostics.jsonl``, and of flips between evaluations."""
 
 import contextlib
 import dataclasses
@@ -21,23 +21,23 @@ from passk_jax.report.panels import (
 from passk_jax.report.run_data import Row, Run
 
 _MOST_STEPS = 5
-# A mean over fewer of the step's responses is mostly noise.
+# Positions that fewer of a step's responses reach are not shown: their means are noise.
 _LEAST_SHARE = 0.01
-# Steps whose products are added: of one step alone, a weak signal is lost in noise.
+# Products are summed over at least so many steps: in one step noise hides the signal.
 _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
 _ACCURACY = 'accuracy: the share of a problem’s responses that are right'
-# The estimators that follow pass@1 and pass@k exactly.
+# The estimators whose expected gradients are those of pass@1 and pass@k.
 _EXACT = ('rloo', 'canonical_k')
 
 
 class _Gradients(NamedTuple):
-    """What the diagnosed steps of a stage say of gradients.
+    """The diagnosed gradients of a stage.
 
     Attributes:
-        names: of E estimators, the stage's own first.
-        steps: S of them.
-        products: ``[S, E, E]``.
-        noise: ``[S, E]``.
+        names: E estimators, the stage's own first.
+        steps: S diagnosed steps.
+        products: ``[S, E, E]``, products of the expected gradients.
+        noise: ``[S, E]``, the variance of a step's gradient.
     """
 
     names: list[str]
@@ -47,9 +47,10 @@ class _Gradients(NamedTuple):
 
 
 def step_panels(run: Run) -> list[Panel]:
-    """Entropy and partings by position, mass, signal, cosines; none without a line.
+    """Makes panels of entropy, partings, advantage mass, signal and cosines.
 
-    Shares of the gradient are there if they were measured.
+    Shares of the gradient have a panel if they were measured. A run without diagnosed
+    steps has no panels.
     """
     if not (rows := run.diagnostics):
         return []
@@ -65,19 +66,18 @@ def step_panels(run: Run) -> list[Panel]:
 
 
 def _with(rows: list[Row], *names: str) -> list[Row]:
-    """The rows that have all of these."""
     return [row for row in rows if all(name in row for name in names)]
 
 
 def _names(lists: str) -> tuple[str, str]:
-    """The lists of right and of wrong responses."""
+    """Returns the names of the lists of right and of wrong responses."""
     return lists.format('right'), lists.format('wrong')
 
 
 def _over_steps(
     rows: list[Row], line: Callable[[Row], tuple[Sequence[float], Sequence[float]]]
 ) -> tuple[Series, ...]:
-    """A line for each of a few steps, the first and the last among them."""
+    """Makes a line for each of a few steps, including the first and the last."""
     count = min(_MOST_STEPS, len(rows))
     chosen = np.linspace(0, len(rows) - 1, count).round().astype(int)
     series = []
@@ -101,7 +101,7 @@ def _entropy_by_position(rows: list[Row]) -> Panel:
 
 def _partings(rows: list[Row]) -> Panel:
     def line(row: Row) -> tuple[Sequence[float], Sequence[float]]:
-        return _cumulated(row['parting_by_position'])
+        return _cumulate(row['parting_by_position'])
 
     rows = _with(rows, 'parting_position', 'parting_by_position')
     title = 'Wrong responses that have parted'
@@ -109,7 +109,7 @@ def _partings(rows: list[Row]) -> Panel:
     return Panel(title, label, _over_steps(rows, line), floor=0.0, ceiling=1.0)
 
 
-def _cumulated(shares: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
+def _cumulate(shares: Sequence[float]) -> tuple[Sequence[float], Sequence[float]]:
     sums = np.cumsum(shares)
     return range(len(sums)), (sums / sums[-1]).tolist()
 
@@ -132,32 +132,25 @@ def _gradient_shares(rows: list[Row]) -> Panel:
 def _shares(
     rows: list[Row], lists: str, accuracy: Sequence[float]
 ) -> tuple[Series, ...]:
-    """Shares of two lists' sum, of the first and of the second half of the steps."""
-    # A run that went on with other bins has lines of both.
-    rows = [
-        row
-        for row in rows
-        if all(len(row[name]) == len(accuracy) for name in _names(lists))
-    ]
+    """Makes lines of right and wrong shares, for each half of the steps."""
+    # A run that was resumed with other bins has rows of both kinds.
+    size, names = len(accuracy), _names(lists)
+    rows = [row for row in rows if all(len(row[name]) == size for name in names)]
     half, series = len(rows) // 2, []
     for part, early in ((rows[:half], True), (rows[half:], False)):
         masses = {
-            side: sum(
-                (row[lists.format(side)] for row in part),
-                start=np.zeros(len(accuracy)),
-            )
+            side: sum((row[lists.format(side)] for row in part), start=np.zeros(size))
             for side in ('right', 'wrong')
         }
         total = sum(np.sum(mass) for mass in masses.values())
-        # Without a signal there are no shares of it.
+        # Without a signal, shares are undefined.
         if total <= 0:
             continue
-        when = (
-            f'to step {part[-1]["step"]}' if early else f'from step {part[0]["step"]}'
-        )
+        first, last = part[0]['step'], part[-1]['step']
+        when = f'to step {last}' if early else f'from step {first}'
         for side, color in (('right', POSITIVE), ('wrong', NEGATIVE)):
             share = (masses[side] / total).tolist()
-            # With centered advantages both are equal: dashes show the line below.
+            # With centered advantages the lines coincide; dashes show both.
             style = {'faint': early, 'dashed': side == 'wrong'}
             series.append(Series(f'{side}, {when}', accuracy, share, color, **style))
     return tuple(series)
@@ -170,7 +163,7 @@ def _signal(run: Run) -> Panel:
             sums = [
                 (products[i, e, e].sum(), noise[i, e].sum()) for i in _windows(steps)
             ]
-            # No problem had a signal yet: there is neither signal nor noise.
+            # Without a problem with a signal, noise is 0 and the ratio undefined.
             ratios = [
                 (x, s / n) for x, (s, n) in zip(steps, sums, strict=True) if n > 0
             ]
@@ -180,9 +173,9 @@ def _signal(run: Run) -> Panel:
 
 
 def _cosines(run: Run) -> Panel:
-    """Between the run's own gradient and those of pass@1 and pass@k.
+    """Makes the panel of cosines between the gradients of run, pass@1 and pass@k.
 
-    The bands are jackknife standard errors over the steps of a window.
+    Bands are jackknife standard errors over the steps of a window.
     """
     series = [line for stage in _gradients(run) for line in _cosines_of(stage)]
     title = 'Cosine of expected gradients'
@@ -204,7 +197,7 @@ def _cosines_of(stage: _Gradients) -> list[Series]:
     for e, f in itertools.combinations(chosen, 2):
         value, error = values[:, e, f], errors[:, e, f]
         finite = np.flatnonzero(np.isfinite(value + error))
-        # No cosine is beyond 1, though the ratio of two estimates may be.
+        # A ratio of two estimates can exceed 1, which no cosine does.
         y, low, high = (
             np.clip(line[finite], -1, 1).tolist()
             for line in (value, value - error, value + error)
@@ -215,7 +208,7 @@ def _cosines_of(stage: _Gradients) -> list[Series]:
 
 
 def _colored(series: Sequence[Series]) -> tuple[Series, ...]:
-    """A color for each label, which the legend has once; of many, some are dashed."""
+    """Gives each label a color and one legend entry; repeated colors are dashed."""
     labels = list(dict.fromkeys(line.label for line in series))
     colored = []
     for i, line in enumerate(series):
@@ -233,10 +226,9 @@ def _colored(series: Sequence[Series]) -> tuple[Series, ...]:
 
 
 def _gradients(run: Run) -> list[_Gradients]:
-    """The gradients of each stage with a diagnosed step, in order.
+    """Returns the gradients of each stage with a diagnosed step, in order.
 
-    Steps of different stages are not added: with another estimator or another k, the
-    expected gradient is another one.
+    Stages are not summed, because another estimator or k has another expected gradient.
     """
     stages = run.advantages()
     ends = [start for start, _ in stages[1:]] + [np.inf]
@@ -250,7 +242,7 @@ def _gradients(run: Run) -> list[_Gradients]:
 
 def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
     prefix = 'gradient_signal/'
-    # A run that goes on under other code may have other estimators.
+    # A run that was resumed with other code may have other estimators.
     names = set.intersection(*(set(row) for row in rows))
     names = {n.removeprefix(prefix) for n in names if n.startswith(prefix)}
     names = sorted(names, key=lambda name: (name != estimator, name))
@@ -263,7 +255,7 @@ def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
 
     steps, products, noise = [], [], []
     for row in rows:
-        # A damaged line may lack some.
+        # A damaged line may lack values.
         with contextlib.suppress(KeyError):
             of_row = [[product(row, e, f) for f in names] for e in names]
             noise.append([row[f'gradient_noise/{e}'] for e in names])
@@ -273,15 +265,15 @@ def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
 
 
 def _windows(steps: Sequence[int]) -> list[slice]:
-    """For each step, those that its figures are summed over: it and some before it."""
+    """Returns for each step the window of steps that its values are summed over."""
     size = max(_LEAST_WINDOW, len(steps) // 5)
     return [slice(max(0, i + 1 - size), i + 1) for i in range(len(steps))]
 
 
 def flip_panels(run: Run) -> list[Panel]:
-    """Flips from one evaluation to the next, of the split with the most evaluations.
+    """Makes the panel of flips between evaluations of the most evaluated split.
 
-    Runs older than these metrics have no panel of them.
+    Runs older than these metrics have no such panel.
     """
     split = most_evaluated(run)
     rows = _with(run.evaluations.get(split, []), 'flips_solved', 'flips_unsolved')

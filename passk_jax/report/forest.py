@@ -1,6 +1,6 @@
-"""Forests: points with their intervals in labelled rows, in one panel or several.
+"""Draws forest plots: points with intervals in labelled rows, in one or more panels.
 
-``sweeps/figure.py`` draws the differences of many arms with them, or of many measures.
+``sweeps/figure.py`` uses them for differences of many arms or many measures.
 """
 
 import dataclasses
@@ -23,19 +23,19 @@ from passk_jax.report.charts import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# In inches: a row of one point, each further one, and what is above and below a panel.
+# Inches: a row with one point, each further point, and the space around a panel.
 _ROW, _FURTHER, _AROUND = 0.18, 0.1, 0.62
 
 
 @dataclasses.dataclass(frozen=True)
 class Dots:
-    """One point in each row.
+    """A set of points, one in each row, of the same colour and marker.
 
     Attributes:
-        values: from the top; a mean that is NaN is not drawn.
-        label: its name in the legend; ``''``: not in the legend.
-        color: as ``#rrggbb``.
-        marker: in the letters of matplotlib.
+        values: a mean with its interval for each row, from the top; NaN is not drawn.
+        label: the name in the legend; ``''``: none.
+        color: ``#rrggbb``.
+        marker: a marker of matplotlib.
     """
 
     values: Sequence[Interval]
@@ -46,13 +46,13 @@ class Dots:
 
 @dataclasses.dataclass(frozen=True)
 class Forest:
-    """One panel.
+    """A panel of a forest plot.
 
     Attributes:
-        title: above the rows.
-        x_label: under the x axis.
-        rows: their labels, from the top.
-        dots: what stands in each row, from the top.
+        title: the panel's title.
+        x_label: the label of the x axis.
+        rows: the labels of the rows, from the top.
+        dots: the points in each row, from the top.
     """
 
     title: str
@@ -64,13 +64,13 @@ class Forest:
 def draw_forests(
     forests: Sequence[Forest], *, columns: int, title: str, below: str
 ) -> bytes:
-    """All panels as a PNG; the row labels stand at the left end.
+    """Draws all panels as a PNG, with row labels only at the left.
 
     Args:
-        forests: what to draw; those side by side have the same rows and dots.
-        columns: how many are side by side.
-        title: above them.
-        below: lines below them.
+        forests: the panels; those side by side must have the same rows and dots.
+        columns: the number of panels side by side.
+        title: the figure's title.
+        below: text below the panels.
     """
     firsts = forests[::columns]
     heights = [
@@ -78,36 +78,25 @@ def draw_forests(
         for first in firsts
     ]
     with drawing():
-        return _drawn(forests, heights, columns=columns, title=title, below=below)
-
-
-def _drawn(
-    forests: Sequence[Forest],
-    heights: Sequence[float],
-    *,
-    columns: int,
-    title: str,
-    below: str,
-) -> bytes:
-    figure = new_figure(FIGURE_WIDTH, sum(heights) + 0.8)
-    figure.set_layout_engine('constrained', h_pad=0.07, wspace=0.04, hspace=0.03)
-    figure.suptitle(plain(title), **TITLE)
-    figure.supxlabel(below, fontsize=9)
-    axes = figure.subplots(
-        *(len(heights), columns), squeeze=False, gridspec_kw={'height_ratios': heights}
-    )
-    for i, (forest, ax) in enumerate(itertools.zip_longest(forests, axes.flat)):
-        if forest is None:
-            ax.remove()
-            continue
-        _draw(forest, ax, num_ticks=12 // columns)
-        if i % columns:
-            ax.set_yticklabels([])
-    if len(forests[0].dots) > 1:
-        place = {'loc': 'lower left', 'bbox_to_anchor': (0.0, 1.0), 'ncols': 4}
-        style = {'frameon': False, 'fontsize': 9, 'handletextpad': 0.2}
-        axes[0, 0].legend(**place, **style)
-    return as_png(figure)
+        figure = new_figure(FIGURE_WIDTH, sum(heights) + 0.8)
+        figure.set_layout_engine('constrained', h_pad=0.07, wspace=0.04, hspace=0.03)
+        figure.suptitle(plain(title), **TITLE)
+        figure.supxlabel(below, fontsize=9)
+        ratios = {'height_ratios': heights}
+        size = len(heights), columns
+        axes = figure.subplots(*size, squeeze=False, gridspec_kw=ratios)
+        for i, (forest, ax) in enumerate(itertools.zip_longest(forests, axes.flat)):
+            if forest is None:
+                ax.remove()
+                continue
+            _draw(forest, ax, num_ticks=12 // columns)
+            if i % columns:
+                ax.set_yticklabels([])
+        if len(forests[0].dots) > 1:
+            place = {'loc': 'lower left', 'bbox_to_anchor': (0.0, 1.0), 'ncols': 4}
+            style = {'frameon': False, 'fontsize': 9, 'handletextpad': 0.2}
+            axes[0, 0].legend(**place, **style)
+        return as_png(figure)
 
 
 def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
@@ -115,7 +104,7 @@ def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
     ax.set_xlabel(forest.x_label, fontsize=9)
     ax.tick_params(labelsize=9)
     ax.set_yticks(range(len(forest.rows)), map(plain, forest.rows))
-    # The first row is the highest.
+    # The first row is at the top.
     ax.set_ylim(len(forest.rows) - 0.5, -0.5)
     ax.locator_params(axis='x', nbins=num_ticks, steps=TICKS)
     ax.grid(axis='x', alpha=0.3)
@@ -124,7 +113,7 @@ def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
     ax.spines[['top', 'right']].set_visible(False)
     ax.axvline(0.0, color='black', linewidth=0.8)
     for i, dots in enumerate(forest.dots):
-        # Those of a row stand around its middle.
+        # A row's points are spread around its middle.
         shift = (i - (len(forest.dots) - 1) / 2) / (len(forest.dots) + 1)
         means, lows, highs = zip(*dots.values, strict=True)
         y = [place + shift for place in range(len(forest.rows))]

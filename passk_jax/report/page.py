@@ -1,7 +1,7 @@
-"""The report's HTML around its charts: page, style, tables, responses.
+"""Writes the report's HTML around its charts: page, style, tables and responses.
 
-This module escapes text from a policy or a data set. The page loads nothing: it has one
-style sheet, inline SVG and no script.
+Escapes text from policies and data sets. The page loads nothing: it has one style
+sheet, inline SVG and no script.
 """
 
 import contextlib
@@ -116,7 +116,7 @@ summary{cursor:pointer;color:var(--soft)}
 
 
 def page(title: str, body: str) -> str:
-    """The whole document."""
+    """Returns the whole HTML document."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -126,7 +126,7 @@ def page(title: str, body: str) -> str:
 
 
 def chips(pairs: Mapping[str, Any]) -> str:
-    """Labelled values in a row."""
+    """Returns labelled values in a row."""
     spans = (
         f'<span><i>{escape(key)}</i><b>{escape(str(value))}</b></span>'
         for key, value in pairs.items()
@@ -135,7 +135,7 @@ def chips(pairs: Mapping[str, Any]) -> str:
 
 
 def results_table(rows: list[Row]) -> str:
-    """Pass@k of a split's first and last evaluation, overall and by category."""
+    """Returns a table of pass@k of the first and last row, overall and by category."""
     first, last = rows[0], rows[-1]
     ks = ks_of([last])
     since = f', from step {first["step"]}' if len(rows) > 1 else ''
@@ -145,10 +145,8 @@ def results_table(rows: list[Row]) -> str:
     for category in ['', *categories_of([last])]:
         prefix = f'{category}/' if category else ''
         cells = ''.join(_cell(first, last, f'{prefix}pass_at_{k}') for k in ks)
-        name, kind = (
-            escape(category) or 'all problems',
-            '' if category else ' class=all',
-        )
+        name = escape(category) or 'all problems'
+        kind = '' if category else ' class=all'
         lines.append(f'<tr{kind}><td>{name}</td>{cells}</tr>')
     body = f'<thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody>'
     return f'<div class="card scroll"><table>{body}</table></div>'
@@ -171,12 +169,12 @@ def _cell(first: Row, last: Row, name: str) -> str:
 
 
 def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
-    """One problem of a dump with its most frequent responses, right ones first.
+    """Returns a card of one problem with its most frequent responses, right ones first.
 
     Args:
-        run: the run; its task decides how to draw responses.
-        responses: all rollouts of the problem.
-        most: the largest number of different responses to show.
+        run: the run, whose task may draw responses.
+        responses: the rows of all responses to the problem.
+        most: the most different responses to show.
     """
     row = responses[0]
     num_right = sum(bool(r.get('correct')) for r in responses)
@@ -204,9 +202,9 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
 
 
 def _picture(row: Row, draw: Callable[..., str] | None) -> str:
-    """The drawing of a response; ``''`` if the task has none of it."""
+    """Draws a response; returns ``''`` if the task cannot draw it."""
     if draw is not None:
-        # Another version's dump may not be drawable; its text is still shown.
+        # Rollouts of another version may not be drawable; their text is still shown.
         with contextlib.suppress(IndexError, KeyError, TypeError, ValueError):
             parsed, correct = str(row.get('parsed', '')), bool(row.get('correct'))
             return draw(row['data'], parsed, correct=correct)

@@ -1,8 +1,8 @@
-"""What the report plots: panels of named series.
+"""Makes the report's panels of metrics and advantage curves, which ``charts.py`` draws.
 
-A run has six panels, a mixture two more, a policy with experts three more, and each
-has three for the advantage curve of its estimator. Those of diagnostics and timings
-have modules of their own. ``charts.py`` draws them.
+A run has six panels of metrics, a mixture two more, a policy with experts three more,
+and each estimator three of its advantage curve. ``diagnostic_panels.py`` and
+``timing_panels.py`` make the others.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from passk_jax.report.thinning import MEAN_OF
 
 _TRAIN = '#5c7cfa'
 SPLITS = ('#f08c00', '#0ca678', '#ae3ec9', '#e03131')
-# From small k to large: dark to bright, and legible on white and on black.
+# From small to large k; legible on white and on black.
 _BY_K = ('#5f4bd8', '#9440c9', '#c8429d', '#e8566c', '#f28048', '#e9ad2f')
 POSITIVE, NEGATIVE, _ETA, _WEIGHT = '#2b9e4b', '#e8590c', '#5c7cfa', '#9440c9'
 _SMOOTHED_FROM = 40
@@ -35,18 +35,19 @@ _SMOOTHED_FROM = 40
 
 @dataclasses.dataclass(frozen=True)
 class Series:
-    """One line.
+    """A line, or a layer of bars, in a panel.
 
     Attributes:
-        label: its name in the legend; ``''``: not in the legend.
-        x, y: its points.
-        color: as ``#rrggbb``.
-        low, high: a band around the line, bars at fewer than three points, or ``None``.
-        dashed, faint: its style; a faint line is the background of another.
-        marker: of each point, in the letters of matplotlib; ``''``: none.
-        bars: whether low and high are bars at any number of points.
-        offset: how far to the right of x it is drawn, in points: bars of several lines
-            would cover each other.
+        label: the name in the legend; ``''``: none.
+        x, y: the points.
+        color: ``#rrggbb``.
+        low, high: the interval around the line, drawn as a band, or as bars at fewer
+            than three points; ``None``: no interval.
+        dashed, faint: the line's style; faint lines are background.
+        marker: a marker of matplotlib; ``''``: none.
+        bars: whether to draw intervals as bars at any number of points.
+        offset: shift to the right, in points, so that bars of several lines do not
+            overlap.
     """
 
     label: str
@@ -64,20 +65,19 @@ class Series:
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One chart.
+    """A chart of one or more series.
 
     Attributes:
-        title: above the chart.
-        x_label: under the x axis.
+        title: the chart's title.
+        x_label: the label of the x axis.
         series: the lines; none in a young run.
-        y_label: beside the y axis; ``''``: the title says enough.
-        log2: whether the x axis shows powers of two.
+        y_label: the label of the y axis; ``''``: none.
+        log2: whether the x axis is logarithmic with base 2.
         floor, ceiling: bounds of the values, which the y axis does not exceed.
-        borders: where a stage of the run begins, on the x axis.
-        stacked: whether the series are layers of bars, each on top of the one before;
-            all have the same x.
-        top: where the y axis of stacked series ends, and cuts off what is higher;
-            ``None``: nothing is.
+        borders: the places on the x axis where later stages of the run begin.
+        stacked: whether the series are stacked bars; all then have the same x.
+        top: the end of the y axis of stacked bars, which cuts off higher ones;
+            ``None``: fits the highest bar.
     """
 
     title: str
@@ -93,10 +93,10 @@ class Panel:
 
 
 def metric_panels(run: Run) -> list[Panel]:
-    """Reward, pass@k over steps, pass@k over k, entropy, diversity, length.
+    """Makes panels of reward, pass@k by step and by k, entropy, diversity and length.
 
-    Two more show reward and pass@1 of each part, if training has a few, and three the
-    experts of a policy that has them.
+    A mixture, or a task with a few categories, has two more: reward and pass@1 by part.
+    A policy with experts has three more.
     """
     diversity, length = _both(run, 'rarefied_diversity'), _both(run, 'response_length')
     reward = plot_every_step(run.train, 'reward', 'train')
@@ -114,7 +114,7 @@ def metric_panels(run: Run) -> list[Panel]:
 
 
 def with_borders(run: Run, panels: list[Panel]) -> list[Panel]:
-    """The panels, those over steps with a mark where a later stage begins."""
+    """Returns the panels; those over steps mark where later stages begin."""
     borders = run.borders()
     return [
         dataclasses.replace(panel, borders=borders if panel.x_label == 'step' else ())
@@ -128,7 +128,7 @@ def _points(rows: list[Row], name: str) -> tuple[list[float], list[float]]:
 
 
 def plot_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series, ...]:
-    """A metric of every step; a long run adds a moving mean."""
+    """Plots a metric of every step; a long run adds a moving mean."""
     x, y = _points(rows, name)
     if not x:
         return ()
@@ -141,7 +141,7 @@ def plot_every_step(rows: list[Row], name: str, label: str = '') -> tuple[Series
 
 
 def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
-    """Means over the values so far, at most a twentieth of all, and that number."""
+    """Returns trailing means and their window, a twentieth of the values or 5."""
     window = max(5, len(y) // 20)
     sums = np.cumsum([0.0, *y])
     starts = np.maximum(np.arange(1, len(y) + 1) - window, 0)
@@ -150,12 +150,12 @@ def _moving_mean(y: Sequence[float]) -> tuple[list[float], int]:
 
 
 def color_of(i: int, count: int) -> str:
-    """The color of series ``i`` of ``count``, spread over the scale."""
+    """Returns the color of series ``i`` of ``count`` on a scale from dark to bright."""
     return _BY_K[round(i * (len(_BY_K) - 1) / max(1, count - 1))]
 
 
 def _make_part_panels(run: Run) -> list[Panel]:
-    """The parts of a mixture, or the categories of a task, if they fit in a chart."""
+    """Makes panels by part of a mixture, or by category, if they fit in a chart."""
     matches = (
         re.fullmatch(r'(.+)/problems', name, re.S) for row in run.train for name in row
     )
@@ -183,7 +183,7 @@ def _make_part_panels(run: Run) -> list[Panel]:
 
 
 def _make_expert_panels(run: Run) -> list[Panel]:
-    """What tells whether the router of a policy with experts goes wrong."""
+    """Makes panels that show whether the router of a policy with experts goes wrong."""
     metrics = {
         'Load of the busiest expert (1: even)': 'expert_load_max',
         'Entropy of the router (nats)': 'layers_router_entropy',
@@ -212,7 +212,7 @@ def _colored(run: Run) -> list[tuple[str, str]]:
 
 
 def most_evaluated(run: Run) -> str:
-    """The split with the most evaluations; ``''`` without any."""
+    """Returns the split with the most evaluations; ``''`` without evaluations."""
     evaluated = run.evaluations
     return max(evaluated, key=lambda split: len(evaluated[split]), default='')
 
@@ -235,7 +235,7 @@ def _pass_over_steps(run: Run) -> Panel:
 
 
 def _pass_over_k(run: Run) -> Panel:
-    """The first and the last evaluation of each split."""
+    """Plots pass@k over k of the first and last evaluation of each split."""
     series = []
     for split, color in _colored(run):
         rows = run.evaluations[split]
@@ -256,15 +256,15 @@ def _pass_over_k(run: Run) -> Panel:
 def curve_in_use(
     run: Run, section: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """The advantage curve of an estimator of the run, tabulated and scaled as there.
+    """Tabulates the advantage curve of the run's estimator, scaled as in the run.
 
     Args:
         run: the run.
-        section: the ``advantage`` of one of its stages; ``None``: of the first.
+        section: the section ``advantage`` of a stage; ``None``: of the first stage.
 
     Returns:
-        What ``advantages.tabulated_curve`` returns; ``None`` without a config, or of an
-        estimator that is not known here.
+        The table of ``advantages.tabulated_curve``; ``None`` without a config, or for
+        an unknown estimator.
     """
     num_rollouts = run.option('sampling.num_rollouts')
     section = run.advantages()[0][1] if section is None else section
@@ -272,12 +272,12 @@ def curve_in_use(
     try:
         estimator_row(name)
     except InputError:
-        # Of another version, or in a file that is gone.
+        # From another version, or from a file that no longer exists.
         return None
     if not num_rollouts:
         return None
     parameters = own_parameters(name, section)
-    # Process 0 draws alone: a mesh that the caller has set would want the others.
+    # Only process 0 draws; the caller's mesh would need all processes.
     with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
         size = {'num_rollouts': num_rollouts}
         curve = tabulated_curve(name, **size, **parameters)
@@ -288,14 +288,14 @@ def curve_in_use(
     for key in ('positive', 'negative', 'eta', 'weight'):
         curve[key] = [scale * value for value in curve[key]]
     curve['note'] += (
-        f' All are scaled by {scale:.3g}, so that they weigh as much as those of '
+        f' All values are scaled by {scale:.3g}, so that the weight equals that of '
         f'pass_at_1 where a response is right with probability {p:g}.'
     )
     return curve
 
 
 def advantage_panels(curve: Mapping[str, Any]) -> list[Panel]:
-    """Advantages of right and wrong responses, eta and weight, against accuracy."""
+    """Makes panels of the advantages, their absolute sum eta, and the weight."""
     accuracy = curve['accuracy']
     label = 'accuracy: the share of a problem’s responses that are right'
     return [

@@ -1,22 +1,23 @@
-"""Writes the pictures of a run as it goes, in a thread of its own.
+"""Writes the curves and the report of a running run in a background thread.
 
-Training waits for none of them, and none of them ends it: what cannot be written is a
-warning. If another report is due while one is being written, one more follows.
+Training does not wait for them, and errors in writing them are only warnings. If a
+report becomes due while one is being written, another follows.
 """
 
+import contextlib
 import pathlib
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from absl import logging
 
 from passk_jax.errors import with_class
-from passk_jax.report.run_data import Run, RunReader
+from passk_jax.report.run_data import RunReader
 from passk_jax.report.write import write_curves, write_report
 
 
 class Reporter:
-    """Writes ``curves.png`` and ``report.html`` of a run directory when asked.
+    """A background writer of ``curves.png`` and ``report.html`` of a run directory.
 
     Args:
         workdir: the run directory.
@@ -29,7 +30,7 @@ class Reporter:
         self._thread: threading.Thread | None = None
 
     def write(self) -> None:
-        """Begins to write what the run has done so far; does not wait."""
+        """Starts writing both files; does not wait."""
         with self._lock:
             self._due = True
             if self._thread is None:
@@ -37,7 +38,7 @@ class Reporter:
                 self._thread.start()
 
     def finish(self) -> None:
-        """Waits until the files show what was done before the last :meth:`write`."""
+        """Waits until the files of the last :meth:`write` are written."""
         with self._lock:
             thread = self._thread
         if thread is not None:
@@ -50,24 +51,18 @@ class Reporter:
                     self._thread = None
                     return
                 self._due = False
-            self._write_both()
-
-    def _write_both(self) -> None:
-        try:
-            run = self._reader.read()
-        except Exception as error:
-            _warn(self._workdir, error)
-            return
-        writers: dict[str, Callable[[Run], object]] = {
-            'curves.png': write_curves,
-            'report.html': write_report,
-        }
-        for name, write in writers.items():
-            try:
-                write(run)
-            except Exception as error:
-                _warn(self._workdir / name, error)
+            with _warning(self._workdir):
+                run = self._reader.read()
+                with _warning(self._workdir / 'curves.png'):
+                    write_curves(run)
+                with _warning(self._workdir / 'report.html'):
+                    write_report(run)
 
 
-def _warn(path: pathlib.Path, error: Exception) -> None:
-    logging.warning('%s is not up to date: %s', path, with_class(error))
+@contextlib.contextmanager
+def _warning(path: pathlib.Path) -> Iterator[None]:
+    """Turns an error into a warning that the file is not up to date."""
+    try:
+        yield
+    except Exception as error:
+        logging.warning('%s is not up to date: %s', path, with_class(error))

@@ -1,8 +1,8 @@
 """Reads a run directory, the report's only input.
 
-A run may be young, still writing, cut short or damaged, so any part may be missing.
-Reading skips lines that are not whole JSON objects, and values that no run writes: what
-is left can be drawn. Of a long run it keeps means (see :mod:`.thinning`).
+A run may be young, still writing, interrupted or damaged, so any part may be missing.
+Lines that are not complete JSON objects, and values that no run writes, are skipped. A
+long run is reduced to means (see :mod:`.thinning`).
 """
 
 import dataclasses
@@ -23,24 +23,25 @@ from passk_jax.runs.records import evaluation_name
 
 _STEP = re.compile(r'step_([0-9]{1,15})\.jsonl')
 _PASS = r'pass_at_([1-9][0-9]{0,8})'
-# Of what a report draws: training steps, evaluations of a split, diagnosed steps.
+# The most rows in a report: training steps, evaluations of a split, diagnosed steps.
 _MOST_STEPS, _MOST_EVALUATIONS, _MOST_DIAGNOSED = 1000, 250, 100
-# No step is later, and no device makes a larger number.
+# Bounds of steps and of float32 values.
 _LAST_STEP, _LARGEST = 2**31, float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What a run has written so far.
+    """The data that a run has written so far.
 
     Attributes:
         path: the run directory.
-        config: the resolved configuration, ``{}`` if absent.
-        git: the revision of the code, ``{}`` if absent.
-        train: metrics of the training steps, in order; of many, most rows are means.
-        evaluations: split -> its evaluations, in order of their steps, as ``train``.
-        timing: timings of the training steps, as ``train``.
-        diagnostics: lines of the diagnosed steps, as ``train``; lists are arrays.
+        config: the resolved configuration; ``{}`` if absent.
+        git: the revision of the code; ``{}`` if absent.
+        train: metrics of the training steps, in order. In a long run, most rows are
+            means of several; this holds for the following rows too.
+        evaluations: split -> metrics of its evaluations, in the order of steps.
+        timing: timings of the training steps, in order.
+        diagnostics: diagnostics of the diagnosed steps, in order; lists are arrays.
         dumps: step -> the file of its rollouts, ascending.
     """
 
@@ -54,7 +55,7 @@ class Run:
     dumps: dict[int, pathlib.Path]
 
     def option(self, dotted: str, default: Any = None) -> Any:
-        """The value of a dotted key of the configuration."""
+        """Returns the value of a dotted key of the configuration."""
         value: Any = self.config
         for key in dotted.split('.'):
             if not isinstance(value, Mapping) or key not in value:
@@ -63,7 +64,7 @@ class Run:
         return value
 
     def advantages(self) -> list[tuple[int, Row]]:
-        """The first step of each stage, with its section ``advantage``; in order."""
+        """Returns first step and section ``advantage`` of each stage, in order."""
         first = _mapping(self.option('advantage'))
         later = map(_mapping, _mapping(self.option('stages')).values())
         stages = [
@@ -74,7 +75,7 @@ class Run:
         return [(0, first), *sorted(stages, key=lambda stage: stage[0])]
 
     def borders(self) -> tuple[int, ...]:
-        """The first step of every later stage, as far as it was reached."""
+        """Returns the first step of every later stage that has begun."""
         pairs = itertools.pairwise(self.train)
         begin = (
             row for before, row in pairs if row.get('stage') != before.get('stage')
@@ -83,12 +84,12 @@ class Run:
 
 
 def read_run(workdir: str | os.PathLike[str]) -> Run:
-    """Reads everything except the rollouts; see :meth:`RunReader.read`."""
+    """Reads a run, except its rollouts; see :meth:`RunReader.read`."""
     return RunReader(workdir).read()
 
 
 class RunReader:
-    """Reads a run that goes on, again and again, and each of its lines once.
+    """A reader of a growing run, which reads each line only once.
 
     Args:
         workdir: the run directory.
@@ -104,7 +105,7 @@ class RunReader:
         self._of_diagnostics = Thinned(_MOST_DIAGNOSED)
 
     def read(self) -> Run:
-        """What the run has written so far, except the rollouts.
+        """Reads all data so far, except the rollouts.
 
         Raises:
             InputError: the directory does not exist.
@@ -139,13 +140,13 @@ class RunReader:
 
 
 class _Lines:
-    """The lines of a file that grows."""
+    """The lines of a growing file."""
 
     def __init__(self, path: pathlib.Path):
         self._path, self._place = path, 0
 
     def new(self) -> Iterator[Row]:
-        """The objects of the whole lines that came since the last call."""
+        """Yields the objects of the complete lines since the last call."""
         if not self._path.is_file():
             return
         with self._path.open('rb') as stream:
@@ -167,11 +168,11 @@ def _sort_rows(rows: Thinned) -> list[Row]:
 
 
 def _numbers(line: Row) -> Row:
-    """The step and the numbers of a line; nothing of a line without a step."""
+    """Returns the step and the numbers of a line; ``{}`` for a line without a step."""
     step = line.get('step')
     if type(step) is not int or not 0 <= step < _LAST_STEP:
         return {}
-    # As _is_number() says, without a call for each.
+    # The test of _is_number(), inlined for speed.
     return {
         name: value
         for name, value in line.items()
@@ -180,7 +181,6 @@ def _numbers(line: Row) -> Row:
 
 
 def _lists(line: Row) -> dict[str, np.ndarray]:
-    """The lists of numbers of a line."""
     return {
         name: np.array(value, float)
         for name, value in line.items()
@@ -193,18 +193,18 @@ def _is_number(value: Any) -> bool:
 
 
 def _without_start(row: Row) -> Row:
-    """A process's first step, which compiles, counts in no mean but the seconds."""
+    """Returns only step and seconds of a process's first step, because it compiles."""
     if 'start_seconds' not in row:
         return row
     return {name: row[name] for name in ('step', 'seconds') if name in row}
 
 
 def read_lines(path: pathlib.Path) -> list[Row]:
-    """The JSON objects of a file of lines; none if it is absent."""
-    # It says no of a name that no file can have, too.
+    """Returns the JSON objects of a file of lines; none if it is absent."""
+    # os.path.isfile() also accepts names that no file can have.
     if not os.path.isfile(path):
         return []
-    # Text mode would also split at characters of a response, such as U+2028.
+    # Text mode would also split lines at characters such as U+2028.
     with path.open('rb') as stream:
         return [row for line in stream if (row := _object(line)) is not None]
 
@@ -218,7 +218,7 @@ def _object(line: bytes) -> Row | None:
 
 
 def measure_categories(run: Run, split: str, step: int) -> Row:
-    """``<category>/pass_at_<k>`` for every k, from the (n, c) of each problem.
+    """Computes ``<category>/pass_at_<k>`` for every k, from n and c of each problem.
 
     The metrics file has only the smallest and the largest k.
     """
@@ -232,49 +232,45 @@ def measure_categories(run: Run, split: str, step: int) -> Row:
 
 
 def correct_counts(run: Run, split: str, step: int) -> dict[int, int]:
-    """Problem id -> c, its number of correct responses; empty without the file."""
+    """Returns problem id -> number of correct responses; ``{}`` without a file."""
     return counts_in(run.path / 'evaluation' / evaluation_name(split, step))
 
 
 def counts_in(file: pathlib.Path) -> dict[int, int]:
-    """Those of an evaluation's file; empty without it."""
-    rows = _records_in(file)
-    return {
-        row['problem_id']: row['c']
-        for row in rows
-        if isinstance(row.get('problem_id'), int)
-    }
+    """Returns problem id -> number of correct responses in an evaluation's file."""
+    rows = (x for x in _records_in(file) if isinstance(x.get('problem_id'), int))
+    return {row['problem_id']: row['c'] for row in rows}
 
 
 def evaluation_records(run: Run, split: str, step: int) -> list[Row]:
-    """What an evaluation kept of each problem, in its order; none without the file.
+    """Returns the record of each problem of an evaluation; none if the file is absent.
 
     Each record has at least n and c. Those of ``passk_jax.evaluation.evaluate`` also
-    have the parsed answers and whether each is correct.
+    have the parsed answers and their verdicts.
     """
     return _records_in(run.path / 'evaluation' / evaluation_name(split, step))
 
 
 def _records_in(file: pathlib.Path) -> list[Row]:
-    rows, counts = read_lines(file), []
-    for row in rows:
-        n, c = row.get('n'), row.get('c')
-        if type(n) is int and type(c) is int and 0 <= c <= n < _LAST_STEP and n:
-            counts.append(row)
-    return counts
+    counts = [(row, row.get('n'), row.get('c')) for row in read_lines(file)]
+    return [
+        row
+        for row, n, c in counts
+        if type(n) is int and type(c) is int and 0 <= c <= n < _LAST_STEP and n
+    ]
 
 
 def ks_of(rows: list[Row]) -> list[int]:
-    """Every k with a ``pass_at_<k>`` in any of the rows, ascending."""
+    """Returns every k with a ``pass_at_<k>`` in any of the rows, ascending."""
     matches = (re.fullmatch(_PASS, name) for row in rows for name in row)
     return sorted({int(match[1]) for match in matches if match})
 
 
 def categories_of(rows: list[Row]) -> list[str]:
-    """Every category with a ``<category>/pass_at_<k>``, numbers in numeric order."""
+    """Returns the categories with a ``pass_at_<k>``, numbers in numeric order."""
 
     def parts(name: str) -> list[tuple[int, int, str]]:
-        # Python reads no number of thousands of digits.
+        # Python refuses to parse numbers of thousands of digits.
         split = filter(None, re.split(r'([0-9]{1,18})', name))
         digits = re.compile('[0-9]+')
         return [(0, int(x), '') if digits.fullmatch(x) else (1, 0, x) for x in split]

@@ -1,19 +1,18 @@
-"""The log of a training run: the loop tells one object what happens.
+"""Logs a training run: metrics, rollouts, timings, progress and the report.
 
-It writes the metrics of every step and evaluation, whole rollouts now and then,
-timings, progress and the report. Nothing here changes the run.
+The training loop reports every event to a :class:`RunLog`, which never changes the run.
 
-The policy's metrics (``reward``, ``pass_at_1``, ...) describe the step's own problems,
-which nothing has selected, so they mean the same with and without dynamic sampling. The
-learner's metrics and the kept rollouts describe the batch that it trains on. Dynamic
-sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
-``sampling_draws``, the number of draws: 1 if the step's own problems were enough. A
-metric of one category of the step's own problems begins with its name (``9x9/reward``).
-Every evaluation of a split after the first has ``flips_solved`` and ``flips_unsolved``,
-the numbers of problems that became solved and unsolved since the one before.
+The policy's metrics (``reward``, ``pass_at_1``, ...) describe the step's first draw of
+problems, before any selection. So they mean the same with and without dynamic sampling.
+The learner's metrics and the written rollouts describe the batch that it trains on.
+Dynamic sampling adds the policy's metrics of that batch (``trained_reward``, ...) and
+``sampling_draws``, the number of draws; 1 means that the first draw was enough. Metrics
+of a category of the first draw begin with its name (``9x9/reward``). Every evaluation
+of a split after the first has ``flips_solved`` and ``flips_unsolved``, the numbers of
+problems that became solved and unsolved since the previous one.
 
-Timings of a step count the tokens of all draws; see runs/phases.py for its seconds and
-planning/utilization.py for its rates a chip.
+Timings count the tokens of all draws. runs/phases.py explains the seconds, and
+planning/utilization.py the rates per chip.
 """
 
 import functools
@@ -50,9 +49,9 @@ from passk_jax.runtime import hosts
 from passk_jax.types import Problem
 
 UNIFORM_STEPS = 20
-"""So many steps in a row without a signal are worth a warning."""
+"""Consecutive steps without a signal before a warning."""
 
-# The share of pads among the learner's positions from which packing pays.
+# Packing is worthwhile above this share of pads among the learner's positions.
 MANY_PADS = 0.4
 _ADVICE = (
     '%.0f %% of the positions that the learner computes are pads: train.pack_sizes=16 '
@@ -61,19 +60,20 @@ _ADVICE = (
 
 
 class RunLog:
-    """Writes the metrics, rollouts, timings and progress of a run; a context manager.
+    """A context manager that writes metrics, rollouts, timings, progress and report.
 
     It reads the learner's metrics of a step while the next step runs, so that the
     device never waits for the host; :meth:`flush` reads them at once.
 
     Args:
         workdir: the run directory.
-        config: what to write.
+        config: selects what to write.
         name: the experiment's name.
-        steps, start: steps of the whole run, and the first step of this process.
-        k: every step has a ``pass_at_{k}`` beside ``pass_at_1``.
-        mask_truncated: the learner ignores responses that the limit cut off.
-        settings: the whole configuration, for Weights & Biases to show.
+        steps, start: the steps of the whole run, and the first step of this process.
+        k: every step logs ``pass_at_{k}`` and ``pass_at_1``.
+        mask_truncated: whether the learner ignores responses that the length limit cut
+            off.
+        settings: the whole configuration, for Weights & Biases.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RunLog:
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
-        # In a row, up to the last one written.
+        # Consecutive steps without a signal, up to the last written step.
         self._uniform_steps = 0
         self._advises_packing = settings['train']['pack_sizes'] == 0
 
@@ -123,7 +123,7 @@ class RunLog:
         leave(kind, end_progress, *reports, self._writer.close, end_phases)
 
     def begin(self, phase: str, step: int) -> None:
-        """Says what the loop does from now on, for its timings and the watchdog."""
+        """Begins a phase of the loop, for its timings and the watchdog."""
         self._phases.begin(phase, step)
 
     def flush(self) -> None:
@@ -132,11 +132,11 @@ class RunLog:
         pending()
 
     def begin_stage(self, stage: int, rates: Rates) -> None:
-        """Writes the pending step; from now on every line of metrics has this stage.
+        """Writes the pending step, and sets the stage of the following metrics.
 
         Args:
-            stage: its number.
-            rates: from :func:`passk_jax.planning.utilization.make_rates`.
+            stage: the stage's number.
+            rates: its rates, from :func:`passk_jax.planning.utilization.make_rates`.
         """
         self.flush()
         self._writer.stage, self._rates = stage, rates
@@ -148,10 +148,10 @@ class RunLog:
         step_metrics: Metrics,
         diagnosis: Diagnosis | None = None,
     ) -> None:
-        """Takes the metrics of a dispatched step; writes the step before.
+        """Accepts the metrics of a dispatched step, and writes the previous step.
 
         Raises:
-            NonFiniteError: the loss of the step before is not finite.
+            NonFiniteError: the loss of the previous step is not finite.
         """
         self.flush()
         spent, cpu_seconds = self._phases.take(), self._phases.take_cpu()
@@ -162,7 +162,7 @@ class RunLog:
     def first_evaluation(
         self, step: int, split: str
     ) -> first_evaluations.Evaluation | None:
-        """The evaluation before step 0 that another run has made for this one."""
+        """Returns an evaluation before step 0 that another run made, or ``None``."""
         if step > 0:
             return None
         # A shared file system may show the file to some processes only later.
@@ -171,9 +171,9 @@ class RunLog:
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]
     ) -> None:
-        """Writes an evaluation."""
+        """Writes the metrics and the records of an evaluation."""
         line, directory = values, self._workdir / 'evaluation'
-        # The others have no files, and write none.
+        # Other processes have no files and write none.
         if jax.process_index() == 0:
             line = values | flip_metrics(directory, split, step, rows)
         if step == 0 and jax.process_index() == 0:
@@ -189,7 +189,7 @@ class RunLog:
         self._report_is_old = True
 
     def evaluated(self, step: int) -> dict[str, float]:
-        """The evaluations before a step, ``'<split>/<metric>'``; empty if none."""
+        """Returns ``'<split>/<metric>'`` -> value of evaluations before a step."""
         last, values = self._evaluated
         return values if last == step else {}
 
@@ -199,11 +199,11 @@ class RunLog:
         return self._writer.digests(step)
 
     def report(self) -> None:
-        """Begins to write curves and report so far, if there is anything new."""
+        """Starts writing curves and report, if there is new data."""
         if self._report_is_old and jax.process_index() == 0:
             self._reporter.write()
         self._report_is_old = False
-        # A step's time has neither evaluations nor reports in it.
+        # A step's time excludes evaluations and reports.
         self._phases.drop('evaluate')
 
     def _write_step(
@@ -247,21 +247,20 @@ class RunLog:
         if slowest := self._phases.slowest(step):
             timing['slowest_process'], timing['slowest_behind'] = slowest
         self._writer.write_timing(step, timing | memory_high_water())
-        entropy = float(values['entropy'])
-        summary = {
-            'reward': values['reward'],
-            **self._progress_metrics,
-            'entropy': entropy,
-        }
+        summary = {'reward': values['reward'], **self._progress_metrics}
+        summary['entropy'] = float(values['entropy'])
         self._progress.update(step + 1, **summary, tokens_per_second=rate)
 
     def _warn_of_missing_signal(self, step: int, draw: Draw) -> None:
-        """Warns after the first step, and after 20 steps in a row without a signal."""
+        """Warns if the first step, or every step of the last 20, had no signal."""
         responses, verdicts = draw.responses, draw.responses.verdicts
         steps = self._uniform_steps + 1 if is_uniform(verdicts) else 0
         self._uniform_steps = steps
         is_long = steps and steps % UNIFORM_STEPS == 0
         if jax.process_index() > 0 or not (is_long or step == 0):
+            return
+        if not steps and not has_answer(verdicts.parsed).any():
+            # The rewards differ, so the task reads no answers.
             return
         message = explain_missing_signal(
             verdicts.correct,
@@ -277,18 +276,18 @@ class RunLog:
 def flip_metrics(
     directory: pathlib.Path, split: str, step: int, rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, int]:
-    """How many problems an evaluation solves that the one before it did not, and back.
+    """Counts the problems that became solved or unsolved since the previous evaluation.
 
-    The one before is read from its file, so a resumed run finds the same. If that file
-    was lost, an earlier one takes its place.
+    Reads the previous evaluation from its file, so a resumed run gives the same counts.
+    If the file is lost, the newest earlier one replaces it.
 
     Args:
-        directory: of the evaluations of the run, which process 0 has.
-        split, step: of this evaluation.
-        rows: its records.
+        directory: the run's directory of evaluations; only process 0 has it.
+        split, step: the split and the step of this evaluation.
+        rows: the records of this evaluation.
 
     Returns:
-        ``flips_solved`` and ``flips_unsolved``; neither for the first evaluation of the
+        ``flips_solved`` and ``flips_unsolved``; ``{}`` for the first evaluation of the
         split. See :func:`passk_jax.diagnostics.flips.flips`.
     """
     file_name = evaluation_name(split, step)
@@ -298,16 +297,14 @@ def flip_metrics(
         return {}
     after = {row['problem_id']: row['c'] for row in rows}
     changes = common_flips(counts_in(max(earlier)), after)
-    return {
-        'flips_solved': len(changes.solved),
-        'flips_unsolved': len(changes.unsolved),
-    }
+    solved, unsolved = len(changes.solved), len(changes.unsolved)
+    return {'flips_solved': solved, 'flips_unsolved': unsolved}
 
 
 def memory_high_water() -> dict[str, float]:
-    """The most bytes that this process and the fullest of its devices have held.
+    """Returns the peak memory of this process and of its fullest device, in bytes.
 
-    A device that does not count them, such as a CPU, has no figure.
+    Devices that do not report it, such as CPUs, are left out.
     """
     peaks = [(device.memory_stats() or {}) for device in jax.local_devices()]
     peaks = [peak['peak_bytes_in_use'] for peak in peaks if 'peak_bytes_in_use' in peak]
@@ -320,12 +317,12 @@ def check_finite(values: Metrics, problems: list[Problem], step: int) -> None:
     """Checks the loss and gradient of every update of a step.
 
     Raises:
-        NonFiniteError: one is not finite; the message names its step and problems.
+        NonFiniteError: one is not finite; the message names the step and problems.
     """
     finite = values['finite_updates']
     if finite.all():
         return
-    # Later updates inherit bad parameters from this one.
+    # Later updates inherit the bad parameters, so report the first.
     first = int(np.argmin(finite))
     epoch, update = divmod(first, finite.shape[1])
     rows = range(update, len(problems), finite.shape[1])
@@ -339,12 +336,13 @@ def check_finite(values: Metrics, problems: list[Problem], step: int) -> None:
 
 
 def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, float]:
-    """The policy's metrics of a draw; no timings, so they are reproducible.
+    """Computes the policy's metrics of a draw; equal draws give equal metrics.
 
     Args:
-        draw: the problems with their responses and advantages.
-        k: for a ``pass_at_{k}`` beside ``pass_at_1``.
-        mask_truncated: the learner ignores responses that the limit cut off.
+        draw: problems with their responses and advantages.
+        k: computes ``pass_at_{k}`` in addition to ``pass_at_1``.
+        mask_truncated: whether the learner ignores responses that the length limit cut
+            off.
     """
     responses, advantages = draw.responses, hosts.fetch(draw.advantages)
     correct = responses.verdicts.correct
@@ -359,7 +357,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         'stopped': float(responses.stopped.mean()),
         'no_answer': float(1 - has_answer(responses.verdicts.parsed).mean()),
         'mean_abs_advantage': float(np.abs(advantages).mean()),
-        # All wrong, some of both, all right.
+        # All responses wrong, some of both, all right.
         'unsolved_problems': float((c == 0).mean()),
         'mixed_problems': float(((c > 0) & (c < n)).mean()),
         'all_right_problems': float((c == n).mean()),
@@ -373,11 +371,11 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
 
 
 def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
-    """The number of problems, reward and pass@k of each category of a draw.
+    """Computes the number of problems, reward and pass@k of each category of a draw.
 
     Args:
-        draw: the problems with their responses.
-        k: for a ``<category>/pass_at_{k}`` beside ``<category>/pass_at_1``.
+        draw: problems with their responses.
+        k: computes ``<category>/pass_at_{k}`` in addition to ``pass_at_1``.
     """
     verdicts, values = draw.responses.verdicts, {}
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
@@ -393,5 +391,5 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
 
 
 def _mean(values: np.ndarray) -> float:
-    """The mean; NaN, which no metric shows, if there are no values."""
+    """Returns the mean, or NaN, which is not written, if there are no values."""
     return float(values.mean()) if values.size else math.nan

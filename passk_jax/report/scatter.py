@@ -1,4 +1,4 @@
-"""Scatters: points with their intervals, and their names where they cover nothing.
+"""Draws scatter plots of points with intervals, and places their names.
 
 ``experiments/steepness.py`` and ``experiments/frontier.py`` draw with them.
 """
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Where a name may stand, in points and radians, the best places first.
+# Candidate places of a name around its point, in points and radians, best first.
 _DISTANCES = (6, 12, 20, 30, 42, 56, 72)
 _DIRECTIONS = np.deg2rad((0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90))
-# Around a name, in points.
+# The margin around a name, in points.
 _GAP = 2
 _TEXT, _GREY = '#20242c', '#667085'
 
 Boxes = Float[np.ndarray, '*B 4']
-"""Left, bottom, right and top, in pixels."""
+"""Boxes: left, bottom, right and top, in pixels."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One point.
+    """A point of a scatter plot.
 
     Attributes:
-        x, y: where it is, with the ends of its intervals.
-        name: written beside it; ``''``: nothing.
-        kind: what it is, in the legend; points of a kind look alike.
-        color: as ``#rrggbb``.
-        marker: in the letters of matplotlib.
-        hollow: whether only its edge is coloured.
-        size: of the marker, in points.
+        x, y: its coordinates, with their intervals.
+        name: the text beside it; ``''``: none.
+        kind: its entry in the legend; points of a kind look alike.
+        color: ``#rrggbb``.
+        marker: a marker of matplotlib.
+        hollow: whether only the marker's edge is coloured.
+        size: the marker's size, in points.
     """
 
     x: Interval
@@ -53,12 +53,12 @@ class Point:
 
 
 def exactly(value: float) -> Interval:
-    """A number without an interval."""
+    """Returns a value as an :data:`Interval` without ends."""
     return value, math.nan, math.nan
 
 
 def draw_points(points: Sequence[Point], ax: 'Axes') -> None:
-    """Draws points and intervals without the names."""
+    """Draws points and intervals, but no names."""
     for point in points:
         (x, left, right), (y, low, high) = point.x, point.y
         bar = {'color': point.color, 'linewidth': 1.2, 'alpha': 0.6, 'markersize': 0}
@@ -71,7 +71,7 @@ def draw_points(points: Sequence[Point], ax: 'Axes') -> None:
 
 
 def write_legend(ax: 'Axes') -> None:
-    """Says above the axes what each kind of point is."""
+    """Writes a legend of the kinds of points above the axes."""
     handles, kinds = ax.get_legend_handles_labels()
     entries = dict(zip(kinds, handles, strict=True))
     ax.legend(
@@ -87,15 +87,14 @@ def write_legend(ax: 'Axes') -> None:
 
 
 def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> None:
-    """Writes the names beside their points, when everything else is drawn.
+    """Writes the names beside their points; call it when everything else is drawn.
 
-    A name stands as near to its point as it can without covering anything that is drawn
-    or a name before it; a line leads to it unless it is next to its point. If there is
-    no such place, it covers as little as it can. The name of a point outside of the
-    axes is left out.
+    Puts each name as near to its point as it can without covering other marks or
+    earlier names, or else where it covers the least. A line connects a distant name to
+    its point. Points outside the axes get no name.
     """
     figure.draw_without_rendering()
-    # Nothing moves from here on.
+    # Freeze the layout, because names are placed in pixels.
     figure.set_layout_engine('none')
     for ax, points in panels.items():
         ax.autoscale(False)
@@ -106,33 +105,33 @@ def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> N
 
 
 def _boxes(ax: 'Axes') -> Boxes:
-    """What is drawn: markers, intervals and lines."""
+    """Returns the boxes of all markers, intervals and lines."""
     drawn = [line.get_window_extent() for line in ax.lines]
     boxes = np.array([extent.padded(_pixels(ax)).extents for extent in drawn])
-    # An interval that is not defined has no place.
+    # Undefined intervals have no box.
     return boxes[np.isfinite(boxes).all(axis=1)]
 
 
 def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
-    """Writes the name of a point; returns what it and the line to it cover."""
+    """Writes the name of a point; returns the boxes of the name and its line."""
     where = point.x[0], point.y[0]
     style = {'fontsize': 8, 'color': _TEXT, 'ha': 'center', 'va': 'center'}
     text = ax.text(*where, point.name, **style)
     size = np.array(text.get_window_extent().size)
     start = ax.transData.transform(where)
     toward = np.stack([np.cos(_DIRECTIONS), np.sin(_DIRECTIONS)], axis=-1)
-    # From the end of the text that is next to the point to its middle.
+    # From the text's nearest edge to its middle.
     half = np.clip(1.5 * toward, -1, 1) * size / 2
     steps = np.array(_DISTANCES)[:, None, None] * _pixels(ax) * toward
     middles = start + (steps + half).reshape(-1, 2)
     boxes = np.concatenate([middles - size / 2, middles + size / 2], axis=-1)
     inside = _common(boxes, np.array([ax.bbox.extents]))[:, 0]
     covered = _common(boxes, occupied).sum(axis=1) + size.prod() - inside
-    # A level or upright line would look like an interval.
+    # A horizontal or vertical line would look like an interval.
     nearest = np.arange(len(boxes)) < len(_DIRECTIONS)
     slanted = np.tile(np.abs(toward).min(axis=1) > 0.1, len(_DISTANCES))
     covered[~(nearest | slanted)] += size.prod()
-    # Of equal ones the nearest.
+    # argmin() chooses the nearest of equal places.
     best = int(np.round(covered).argmin())
     to_data = ax.transData.inverted().transform
     x, y = to_data(middles[best])
@@ -148,12 +147,12 @@ def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
 
 
 def _pixels(ax: 'Axes') -> float:
-    """In a point."""
+    """Returns the pixels of a point."""
     return ax.figure.dpi / 72
 
 
 def _common(first: Boxes, second: Boxes) -> Float[np.ndarray, 'A B']:
-    """The area that each box of ``first`` has in common with each of ``second``."""
+    """Returns the area of intersection of each pair of boxes."""
     low = np.maximum(first[:, None, :2], second[None, :, :2])
     high = np.minimum(first[:, None, 2:], second[None, :, 2:])
     return np.prod(np.clip(high - low, 0, None), axis=-1)

@@ -1,7 +1,7 @@
-"""At most so many rows of a long run: its ends, and means of equally many between.
+"""Reduces the rows of a long run to its ends and means of equally many rows between.
 
-What is drawn of a run has a few hundred points, however many steps the run has. So a
-report of 200,000 steps needs no more memory than one of 2,000.
+A chart needs only a few hundred points. So a report of 200,000 steps needs no more
+memory than one of 2,000.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,21 @@ from typing import Any
 Row = dict[str, Any]
 
 MEAN_OF = 'mean_of'
-"""The key that says of how many rows a row is the mean; absent: of itself alone."""
+"""The key with the number of rows that a row averages; absent: a single row."""
 
 _OF_THE_LAST = ('step', 'stage')
 
 
 class Thinned:
-    """Rows in the order of a file, of which most are means once there are too many.
+    """Rows of a growing file, which become means once there are too many.
 
-    The result depends on the rows alone, not on when :meth:`rows` was called. A mean is
-    taken of each number over the rows that have it; ``step``, ``stage`` and whatever is
-    no number are those of the last row.
+    The result depends only on the rows, not on calls of :meth:`rows`. Each number is
+    averaged over the rows that have it. ``step``, ``stage`` and values that are not
+    numbers come from the last row of a mean.
 
     Args:
         most: the most rows between the first and the last, at least 2.
-        merged: what of a row enters a mean.
+        merged: returns the part of a row that enters a mean.
     """
 
     def __init__(self, most: int, *, merged: Callable[[Row], Row] = dict):
@@ -54,22 +54,21 @@ class Thinned:
             self._means = self._means[::2]
 
     def rows(self) -> list[Row]:
-        """The first row, the means and the last row, in order."""
+        """Returns the first row, the means and the last row, in order."""
         ends = [x for x in (self._first, self._last) if x is not None]
         return [*ends[:1], *(mean.row() for mean in self._means), *ends[1:]]
 
 
 class _Mean:
-    """The mean of consecutive rows; a single one stays as it is."""
+    """The mean of consecutive rows; a single row stays unchanged."""
 
     def __init__(self, row: Row):
         self.count, self._row = 0, row
         self._last: Row = {}
-        # A sum, and of how many.
+        # Name -> sum and count.
         self._sums: dict[str, list[float]] = {}
 
     def add(self, row: Row) -> None:
-        """Adds a row."""
         sums = self._sums
         for name, value in row.items():
             if not isinstance(value, int | float) or name in _OF_THE_LAST:
@@ -90,7 +89,6 @@ class _Mean:
         self.count, self._last = self.count + later.count, later._last
 
     def row(self) -> Row:
-        """The row that stands for all."""
         if self.count == 1:
             return self._row
         means = {name: value / count for name, (value, count) in self._sums.items()}

@@ -1,6 +1,6 @@
-"""Panels of where the time of a run goes: ``timing.jsonl``.
+"""Makes the panels of ``timing.jsonl``, which show how a run spends its time.
 
-Runs older than a column have no panel of it.
+Runs older than a timing have no panel of it.
 """
 
 import math
@@ -12,10 +12,10 @@ from passk_jax.report.run_data import Row, Run
 from passk_jax.report.thinning import MEAN_OF
 
 LEAST_SHARE = 0.005
-"""The smallest share of the time of all steps that is shown."""
+"""The smallest share of the total time that is shown."""
 
-# The phases of runs/phases.py, from the bottom up. Distinct with every kind of colour
-# vision: those of report/arms.py, the yellow of the same palette, and grey.
+# The phases of runs/phases.py, from the bottom up. The colours are those of
+# report/arms.py, the yellow of the same palette, and grey.
 _COLORS = {
     'decode': '#0072b2',
     'verify': '#56b4e9',
@@ -28,12 +28,12 @@ _COLORS = {
 }
 _REST, _REST_COLOR = 'rest', '#c4c4c4'
 _MOST_BARS = 60
-# A bar that is more than so many times as high as nine of ten others is cut off.
+# Bars are cut off at so many times the 90th percentile of their heights.
 _FAR_HIGHER = 2.0
 
 
 def timing_panels(run: Run) -> list[Panel]:
-    """Seconds by phase, tokens a second and chip, MFU; each only if it was measured."""
+    """Makes panels of seconds by phase, token rate and MFU, as far as measured."""
     rows = steady(run.timing)
     shares = [row | {'mfu': 100 * row['mfu']} for row in rows if 'mfu' in row]
     rates = plot_every_step(rows, 'tokens_per_second_per_chip')
@@ -46,13 +46,13 @@ def timing_panels(run: Run) -> list[Panel]:
 
 
 def steady(timing: list[Row]) -> list[Row]:
-    """The lines of steps, without the first step of each process, which compiles."""
+    """Returns the steps except the first of each process, which compiles."""
     rows = [row for row in timing if 'step' in row]
     return [row for row in rows[1:] if 'start_seconds' not in row]
 
 
 def phase_shares(rows: list[Row]) -> dict[str, float]:
-    """Phase -> its share of the seconds of all steps."""
+    """Returns phase -> its share of the seconds of all steps."""
     total: dict[str, float] = {}
     for row in rows:
         for phase, spent in _seconds(row).items():
@@ -61,7 +61,7 @@ def phase_shares(rows: list[Row]) -> dict[str, float]:
 
 
 def _seconds(row: Row) -> dict[str, float]:
-    """Phase -> its seconds in a step."""
+    """Returns phase -> its seconds in a step."""
     return {
         name.removesuffix('_seconds'): spent
         for name, spent in row.items()
@@ -72,7 +72,7 @@ def _seconds(row: Row) -> dict[str, float]:
 
 
 def _phases(rows: list[Row]) -> Panel:
-    """A layer for each phase; those that are next to nothing share one.
+    """Makes stacked bars of the phases; phases below LEAST_SHARE share a layer.
 
     In a long run, bars are means of equally many steps.
     """
@@ -103,6 +103,6 @@ def _phases(rows: list[Row]) -> Panel:
 
 
 def _means(values: list[float], size: int) -> list[float]:
-    """The mean of every ``size`` values; the last may have fewer."""
+    """Returns the means of every ``size`` values; the last may average fewer."""
     starts = range(0, len(values), size)
     return [float(np.mean(values[start : start + size])) for start in starts]

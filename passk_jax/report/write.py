@@ -1,8 +1,8 @@
 """Writes curves.png and report.html of a run, from its directory alone.
 
-``run_data`` reads the run, ``panels`` says what to plot, ``charts`` draws it and
-``page`` writes HTML; this module calls them in order. It can write both files at any
-time, during the run or after it, and replaces each as a whole.
+``run_data`` reads the run, ``panels`` selects what to plot, ``charts`` draws it and
+``page`` writes HTML; this module calls them in order. It may write at any time, during
+the run or after it, and replaces each file atomically.
 """
 
 import itertools
@@ -35,28 +35,26 @@ from passk_jax.report.timing_panels import (
 
 _PROBLEMS_LAST, _PROBLEMS_FIRST, _RESPONSES = 6, 3, 6
 _OF_STEPS = (
-    'Entropy of the positions that at least 1 % of the responses reach. Of the pairs '
-    'of different wrong responses to a problem, the share whose first difference lies '
-    'at a position or before it. The sum of absolute advantages by accuracy, as a '
-    'share of all: the weight that problems get, not a norm of gradients; '
-    'centered advantages weigh right and wrong responses the same. With '
-    'log.difficulty_bins also the share of the expected gradient that comes of them, '
-    'negative where it pulls against the whole. Signal is the '
-    'squared length of the expected gradient, and noise the variance of a step’s '
-    'gradient, under each estimator on the same responses: rloo follows pass@1 '
-    'exactly, and canonical_k pass@k. Both are summed over the last ten diagnosed '
-    'steps of a stage, or a fifth of its steps if those are more; a weak signal may '
-    'come out negative. The bands of cosines are standard errors; a ratio beyond 1 is '
-    'drawn at 1.'
+    'Entropy is shown at positions that at least 1 % of the responses reach. Parted '
+    'responses are pairs of different wrong responses to a problem: the curve is the '
+    'share of pairs whose first difference is at or before a position. The sum of '
+    'absolute advantages |Â| by accuracy is the weight that problems get, not a norm '
+    'of gradients; centered advantages weigh right and wrong responses the same. With '
+    'log.difficulty_bins, another panel has the share of the expected gradient, which '
+    'is negative where problems pull against the whole. Signal is the squared length '
+    'of the expected gradient, and noise the variance of a step’s gradient, for each '
+    'estimator on the same responses: rloo follows pass@1 exactly, and canonical_k '
+    'pass@k. Both are summed over the last ten diagnosed steps of a stage, or the last '
+    'fifth if that is more; the estimate of a weak signal may be negative. The bands '
+    'of cosines are standard errors; estimates above 1 are drawn at 1.'
 )
 _OF_FLIPS = (
-    'A problem is solved if any of its n responses is right. One at the edge flips '
-    'even if the policy stays the same.'
+    'A problem is solved if any of its n responses is right. A problem that is solved '
+    'by chance can flip although the policy stays the same.'
 )
 _OF_TIME = (
-    'Without the first step of each process, which compiles, and without evaluations, '
-    'which do not belong to a step. A bar that is more than twice as high as nine of '
-    'ten others is cut off at the top.'
+    'The first step of each process, which compiles, and evaluations are not counted. '
+    'Bars are cut off at twice the 90th percentile of their heights.'
 )
 _OF_MFU = (
     'MFU is model FLOPs utilization: the FLOPs that decoding and training need at the '
@@ -69,7 +67,7 @@ def write_curves(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     """Writes ``curves.png``, the panels of the run's metrics, and returns its path.
 
     Args:
-        workdir: the run directory, or what was read of it.
+        workdir: the run directory, or the run that was read from it.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
@@ -77,16 +75,17 @@ def write_curves(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     run = workdir if isinstance(workdir, Run) else read_run(workdir)
     panels = report_panels.metric_panels(run)
     image = report_charts.draw_figure(panels, title=_title(run))
-    return _written(run.path / 'curves.png', image)
+    return _write(run.path / 'curves.png', image)
 
 
 def write_report(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     """Writes ``report.html``, which needs no other file, and returns its path.
 
-    A part that a damaged file keeps from being drawn says so, and is a warning.
+    A section that cannot be made, for example from a damaged file, shows the error and
+    logs a warning.
 
     Args:
-        workdir: the run directory, or what was read of it.
+        workdir: the run directory, or the run that was read from it.
 
     Raises:
         InputError: the directory does not exist or cannot be written.
@@ -105,9 +104,9 @@ def write_report(workdir: str | os.PathLike[str] | Run) -> pathlib.Path:
     }
     sections = [_section(run, name, make) for name, make in parts.items()]
     html = report_page.page(_title(run), '\n'.join(s for s in sections if s))
-    # A response may have half of a surrogate pair.
+    # A response may contain half of a surrogate pair.
     content = html.encode('utf-8', 'replace')
-    return _written(run.path / 'report.html', content)
+    return _write(run.path / 'report.html', content)
 
 
 def _section(run: Run, name: str, make: Callable[[Run], str]) -> str:
@@ -119,7 +118,7 @@ def _section(run: Run, name: str, make: Callable[[Run], str]) -> str:
         return f'<div class="card empty">{escape(what)}</div>'
 
 
-def _written(path: pathlib.Path, content: bytes) -> pathlib.Path:
+def _write(path: pathlib.Path, content: bytes) -> pathlib.Path:
     with prefixed(f'cannot write {path}', OSError):
         atomic_write_bytes(path, content)
     return path
@@ -130,19 +129,15 @@ def _title(run: Run) -> str:
 
 
 def _estimators(run: Run) -> list[tuple[int, str]]:
-    """From which step on which estimator trains, named; of equal ones the first."""
-    estimators = [
-        (x, _describe_estimator(section))
-        for x, section in run.advantages()
-        if 'name' in section
-    ]
-    return [
-        next(equal) for _, equal in itertools.groupby(estimators, key=lambda x: x[1])
-    ]
+    """Returns (first step, estimator) for each change of the estimator."""
+    sections = [(start, x) for start, x in run.advantages() if 'name' in x]
+    estimators = [(start, _describe_estimator(x)) for start, x in sections]
+    changes = itertools.groupby(estimators, key=lambda x: x[1])
+    return [next(equal) for _, equal in changes]
 
 
 def _describe_estimator(advantage: Mapping[str, Any]) -> str:
-    """The estimator, and k if it has one.
+    """Returns the estimator's name, with k if it has one.
 
     >>> _describe_estimator({'name': 'pass_at_k', 'k': 8})
     'pass_at_k (k = 8)'
@@ -183,7 +178,7 @@ def _head(run: Run) -> str:
 
 
 def _since(estimators: list[tuple[int, str]]) -> str | None:
-    """For example ``pass_at_k (k = 4), rloo from step 100``; ``None``: of nothing."""
+    """Formats estimators, for example ``pass_at_k (k = 4), rloo from step 100``."""
     texts = [
         f'{name} from step {start}' if start else name for start, name in estimators
     ]
@@ -207,9 +202,9 @@ def _training_time(run: Run) -> str | None:
 
 
 def _phases(run: Run) -> str | None:
-    """For example ``update 52 %, decode 41 %``; phases next to nothing are left out.
+    """Formats the phases' shares of the time, for example ``update 52 %, decode 41 %``.
 
-    So is the first step of each process, which compiles.
+    Omits phases below LEAST_SHARE, and the first step of each process, which compiles.
     """
     shares = phase_shares(steady(run.timing))
     largest = sorted(shares.items(), key=lambda pair: -pair[1])
@@ -236,7 +231,7 @@ def _results(run: Run) -> str:
         parts.append(f'<h3>{escape(split)}{size}</h3>{report_page.results_table(ends)}')
     parts.append(
         '<p class="lead">Unbiased pass@k. Small print: the 95 % bootstrap interval '
-        'over problems; the first evaluation and the change since then.</p>'
+        'over problems; the first evaluation, and the change since then.</p>'
     )
     return ''.join(parts)
 
@@ -244,10 +239,10 @@ def _results(run: Run) -> str:
 def _curves(run: Run) -> str:
     charts = ''.join(map(report_charts.svg_chart, report_panels.metric_panels(run)))
     return (
-        f'<h2>Curves</h2><div class="grid">{charts}</div><p class="lead">Distinct '
-        'answers among 4 wrong responses, on average over problems with so many. The '
+        f'<h2>Curves</h2><div class="grid">{charts}</div><p class="lead">Distinct of '
+        '4 wrong answers is a mean over problems with at least 4 wrong responses. The '
         'paper’s measure, answer_diversity in metrics.jsonl, is distinct wrong answers '
-        'over all wrong ones; it rises with accuracy even if the kinds of wrong answer '
+        'over all wrong ones. It rises with accuracy even if the kinds of wrong answer '
         'stay the same.</p>'
     )
 
@@ -274,7 +269,7 @@ def _time(run: Run) -> str:
 
 
 def _advantages(run: Run) -> str:
-    """The curve of each estimator in use, once."""
+    """Shows the curve of each estimator in use, once."""
     parts, seen = [], []
     for start, section in run.advantages():
         curve = report_panels.curve_in_use(run, section)
@@ -289,14 +284,14 @@ def _advantage(curve: Mapping[str, Any], since: str) -> str:
     charts = ''.join(map(report_charts.svg_chart, panels))
     height, at = max(zip(curve['eta'], curve['accuracy'], strict=True))
     reading = (
-        'Right and wrong responses to a problem get these advantages, by the share of '
-        'its responses that are right.',
-        'η = N₊ |Â₊| + N₋ |Â₋| is how strongly such a problem pulls at the policy. '
+        'The first chart shows the advantages of right and wrong responses to a '
+        'problem, by the share of its responses that are right.',
+        'η = N₊ |Â₊| + N₋ |Â₋| is the total weight of such a problem. '
         f'It is largest at accuracy {at:.3g}: {height:.3g}.',
-        'ω(p) is the gap Â₊ − Â₋ of a response, in expectation over the others. On '
-        'policy, the expected gradient is ω(p) times that of p, so two estimators '
-        f'share a learning rate where their ω agree. Where p is 0 it is '
-        f'{curve["weight"][0]:.3g}.',
+        'ω(p) is the expected gap Â₊ − Â₋ between a right and a wrong response. On '
+        'policy, the expected gradient is ω(p) times the gradient of p, so two '
+        'estimators need the same learning rate where their ω agree. Where p is 0 it '
+        f'is {curve["weight"][0]:.3g}.',
         curve.get('note', ''),
     )
     texts = ''.join(f'<p>{escape(text)}</p>' for text in reading if text)
@@ -307,7 +302,7 @@ def _advantage(curve: Mapping[str, Any], since: str) -> str:
 
 
 def _demonstrations(run: Run) -> str:
-    """The first examples of the warm start."""
+    """Shows the first examples of the warm start."""
     rows = read_lines(run.path / 'warm_start' / EXAMPLES_NAME)
     cards = ''.join(
         f'<div class="card problem"><pre>{escape(str(row.get("prompt", "")))}'
@@ -330,7 +325,7 @@ def _responses(run: Run) -> str:
 
 
 def _interesting(rows: list[Row]) -> list[list[Row]]:
-    """Rollouts by problem; problems with both right and wrong ones come first."""
+    """Groups rollouts by problem; problems with right and wrong ones come first."""
     problems: dict[Any, list[Row]] = {}
     for row in rows:
         problems.setdefault(row.get('problem_id'), []).append(row)

@@ -104,8 +104,11 @@ def check_rewards(
     >>> check_rewards('maxrl', np.array([[1.0, -1.0]]), correct)
     """
     right, wrong = np.unique(rewards[correct]), np.unique(rewards[~correct])
-    description = (
-        f'right responses have the rewards {_some(right)} and wrong ones {_some(wrong)}'
+    parts = {'right': right, 'wrong': wrong}
+    description = ' and '.join(
+        f'{kind} responses have the rewards {_some(values)}'
+        for kind, values in parts.items()
+        if len(values)
     )
     if flip_wrong and not ({*right} <= {1} and {*wrong} <= {0}):
         raise InputError(

@@ -41,6 +41,8 @@ def explain_missing_signal(
 ) -> str:
     """Explains why responses have no signal or few answers.
 
+    Answers are left out where responses are right without one: such a task reads none.
+
     Args:
         correct: ``[P, N]`` bool.
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
@@ -54,9 +56,9 @@ def explain_missing_signal(
     answered, total = has_answer(parsed), correct.size
     no_form = _FORM if stopped > _FEW_ANSWERS else _LIMIT
     several = correct.shape[1] > 1
-    if not answered.any():
+    if not answered.any() and not correct.any():
         what, cause = f'no response of {total:,} has an answer', no_form
-    elif answered.mean() < _FEW_ANSWERS:
+    elif answered.any() and answered.mean() < _FEW_ANSWERS:
         what = f'only {answered.sum():,} of {total:,} responses have an answer'
         cause = no_form
     elif not correct.any():
@@ -67,7 +69,7 @@ def explain_missing_signal(
     elif correct.all():
         what, cause = f'all {total:,} responses are right', _EASY
     elif several and (correct == correct[:, :1]).all():
-        same = all(len(set(row)) == 1 for row in parsed)
+        same = answered.any() and all(len(set(row)) == 1 for row in parsed)
         what = 'the responses to each problem are all right or all wrong'
         cause = _SAME if same else _UNIFORM
     else:

@@ -1,11 +1,11 @@
-"""Digests of arrays, computed where the arrays lie.
+"""Computes digests of arrays on their devices.
 
 A digest depends on every bit of an array, its dtype and its shape. It does not depend
-on how the array is sharded, on the platform or on the number of processes, because sums
-modulo 2**32 have no rounding. So a checkpoint needs no second reading: the digest of
-what was written and that of what was read are both made in memory.
+on sharding, platform or the number of processes, because sums modulo 2**32 have no
+rounding. So a checkpoint is verified without reading its files twice: digests are
+computed in memory before writing and after reading.
 
-It detects accidents, not tampering.
+A digest detects accidents, not tampering.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ _SALT = 0x9E3779B9
 
 
 def describe(arrays: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """Describes arrays; every process of the run must call it.
+    """Computes the digests of arrays; every process of the run must call it.
 
     Args:
         arrays: arrays by name, of any dtype of at most 64 bits, on one mesh.
 
     Returns:
-        ``'<kind> <digest>'`` of each array, where :func:`kind` says the first; and the
-        names of those that hold NaN or infinity.
+        ``'<kind> <digest>'`` of each array, with :func:`kind`; and the names of the
+        arrays that contain NaN or infinity.
     """
     if not arrays:
         return {}, []
@@ -44,43 +44,43 @@ def describe(arrays: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
 
 
 def kind(array: Any) -> str:
-    """The dtype and the shape, for example ``'float32[8, 16]'``."""
+    """Returns dtype and shape, for example ``'float32[8, 16]'``."""
     return f'{np.dtype(array.dtype).name}{list(array.shape)}'
 
 
 @jax.jit
 def _summary(x: jax.Array) -> jax.Array:
-    """Whether all is finite (1 or 0), and two words of the digest: ``[3]`` uint32.
+    """Returns ``[3]`` uint32: whether all is finite (1 or 0), and two digest words.
 
-    Each word is a sum over the elements. A flipped bit changes an element's term, and
-    the position is part of the term, so exchanged elements show too.
+    Each word is a sum over the elements. A term depends on the element's bits and its
+    position, so the digest detects flipped bits and exchanged elements.
     """
     bits = _bits(x)
     position = jnp.zeros(bits.shape, jnp.uint32)
     for axis, size in enumerate(bits.shape):
         along = lax.broadcasted_iota(jnp.uint32, bits.shape, axis)
-        # Only its remainder counts: the product of large sizes exceeds 32 bits.
+        # The product of large sizes exceeds 32 bits; positions are modulo 2**32.
         position = position * np.uint32(size % 2**32) + along
-    terms = _mixed(bits ^ _mixed(position + np.uint32(_SALT)))
-    words = [_sum(terms), _sum(_mixed(terms + np.uint32(_SALT)))]
+    terms = _mix(bits ^ _mix(position + np.uint32(_SALT)))
+    words = [_sum(terms), _sum(_mix(terms + np.uint32(_SALT)))]
     return jnp.stack([jnp.isfinite(x).all().astype(jnp.uint32), *words])
 
 
 @jax.jit
 def _stack(rows: list[jax.Array]) -> jax.Array:
-    """One array, because each that is fetched is a message between the processes."""
+    # One array for all rows: each fetched array is a message between processes.
     return jnp.stack(rows)
 
 
 def _bits(x: jax.Array) -> jax.Array:
-    """The bits as uint32; 64-bit elements become two along another axis."""
+    """Returns the bits as uint32; 64-bit elements become two along a new axis."""
     if x.dtype == bool:
         return x.astype(jnp.uint32)
     size = min(x.dtype.itemsize, 4)
     return lax.bitcast_convert_type(x, f'uint{8 * size}').astype(jnp.uint32)
 
 
-def _mixed(x: jax.Array) -> jax.Array:
+def _mix(x: jax.Array) -> jax.Array:
     for shift, factor in _MIX:
         x = (x ^ (x >> shift)) * np.uint32(factor)
     return x

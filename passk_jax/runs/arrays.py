@@ -1,8 +1,9 @@
-"""Arrays on disk, each item of them in a directory of its own. The only user of Orbax.
+"""Writes and reads arrays with Orbax, which no other module uses.
 
-An item is one flat dictionary ``path -> array``, so that no container type is stored.
-A write copies the arrays to the host and goes on in the background. It renames nothing:
-half a write looks like a whole one, and :mod:`passk_jax.runs.commits` tells them apart.
+An item, such as the parameters, is a flat dictionary ``path -> array`` in its own
+directory, so no container type is stored. A write copies the arrays to the host and
+continues in the background. It renames nothing, so an unfinished write looks like a
+finished one; :mod:`passk_jax.runs.commits` distinguishes them.
 """
 
 import functools
@@ -20,13 +21,13 @@ from passk_jax.errors import InputError
 PyTree = Any
 Items = Mapping[str, Mapping[str, Any]]
 
-# Replicas share the writing of an array only if each writes this many bytes or more:
-# cutting it takes a program for every shape.
+# Replicas share the writing of an array only if each writes at least so many bytes,
+# because slicing compiles a program for every shape.
 _LEAST_PART = 2**20
 
 
 def flatten(tree: PyTree) -> dict[str, Any]:
-    """Leaves by dotted path; ValueError if one is not an array."""
+    """Returns the leaves by dotted path; InputError if one is not an array."""
     leaves = jax.tree.leaves_with_path(tree)
     name = functools.partial(jax.tree_util.keystr, simple=True, separator='.')
     flat = {name(path): leaf for path, leaf in leaves}
@@ -38,24 +39,24 @@ def flatten(tree: PyTree) -> dict[str, Any]:
 
 
 def start_writing(path: pathlib.Path, items: Items) -> Callable[[], None]:
-    """Copies arrays to the host and begins to write them; every process calls it.
+    """Copies arrays to the host and starts writing them; every process must call it.
 
     Args:
-        path: a directory that does not exist.
-        items: arrays by name, of each item; one without arrays is left out.
+        path: a directory that does not exist yet.
+        items: for each item, arrays by name; items without arrays are skipped.
 
     Returns:
-        Waits, in any thread, until all processes have written their part; it raises
-        whatever went wrong here.
+        A function that waits, in any thread, until all processes have written their
+        part, and raises this process's errors.
     """
     _prepare()
     in_place = ocp.path.atomicity.CommitFileTemporaryPath
     options = ocp.CompositeOptions(temporary_path_class=in_place)
     handler = _handler(items, composite_options=options)
     writer = ocp.AsyncCheckpointer(handler, temporary_path_class=in_place)
-    # Plain SGD has no state, and Orbax refuses an empty tree.
+    # Orbax rejects an empty tree, such as the state of plain SGD.
     args = {k: ocp.args.StandardSave(dict(v)) for k, v in items.items() if v}
-    # It returns once the copies are made, so the next step may overwrite the arrays.
+    # Returns after copying, so the next step may overwrite the arrays.
     writer.save(path, args=ocp.args.Composite(**args))
 
     def finish() -> None:
@@ -68,7 +69,7 @@ def start_writing(path: pathlib.Path, items: Items) -> Callable[[], None]:
 
 
 def stored(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
-    """What is stored of these items: something with ``shape`` and ``dtype`` by name."""
+    """Returns the ``shape`` and ``dtype`` of each stored array, by item and name."""
     _prepare()
     with _reader(items) as reader:
         metadata = reader.metadata(path).item_metadata
@@ -77,9 +78,9 @@ def stored(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
 
 
 def read(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
-    """Reads arrays onto the shardings of ``items``, and casts to their dtypes.
+    """Reads arrays with the shardings and dtypes of ``items``.
 
-    A target without a sharding goes to the first local device.
+    A target without a sharding is read to the first local device.
     """
     _prepare()
     first_device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
@@ -103,15 +104,15 @@ def _reader(items: Items) -> ocp.Checkpointer:
 
 
 def _handler(items: Items, **settings: Any) -> ocp.CompositeCheckpointHandler:
-    # Orbax has the names of items among the keywords of its own settings.
+    # Orbax takes item names and its own settings as keywords of one function.
     settings |= {name: ocp.StandardCheckpointHandler() for name in items}
     return ocp.CompositeCheckpointHandler(**settings)
 
 
 @functools.cache
 def _prepare() -> None:
-    # It drops forty lines per checkpoint, a warning for each item that is not read, and
-    # a traceback of what finish() raises.
+    # Orbax logs forty lines per checkpoint, a warning for each item that is not read,
+    # and a traceback of errors that finish() raises anyway.
     logging.get_absl_logger().addFilter(_not_of_orbax)
     handler = ocp.type_handlers.ArrayHandler(
         min_slice_bytes_for_replica_parallel=_LEAST_PART

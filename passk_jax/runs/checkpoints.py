@@ -1,16 +1,16 @@
-"""Checkpoints: what makes a resumed run the same run.
+"""Saves and restores checkpoints, so that a resumed run equals an uninterrupted one.
 
 A checkpoint is the state *before* a step, in ``<directory>/<step>/``:
 
     params/, opt_state/   arrays, one flat dictionary ``path -> array`` each
-    memory/               the same, if the estimator has one
+    memory/               the same, if the estimator has a memory
     commit.json           written last: the caller's JSON, and a digest of each array
 
 A save copies the state to the host and returns; a thread writes it while the run goes
-on. Nothing is a checkpoint before its commit. A restore compares the digest of each
-array that it read, because Orbax would take a flipped bit for a parameter. It converts
-nothing: another shape or dtype is an error, but another mesh is fine. No batch is
-saved, because a batch is a function of the step.
+on. A directory without ``commit.json`` is not a checkpoint. A restore checks the digest
+of each array, because Orbax does not detect flipped bits. It needs the same shapes and
+dtypes, but works on any mesh. Batches are not saved, because a batch is a function of
+the step.
 """
 
 import contextlib
@@ -35,10 +35,10 @@ from passk_jax.runtime import hosts
 PyTree = Any
 Value = TypeVar('Value')
 
-# Left by versions that renamed a directory to commit it.
+# Endings of unfinished directories, from versions that committed by renaming.
 _LEFTOVERS = ('.saving', '.deleting')
 _SET_ASIDE = '.corrupted'
-# Beside the checkpoints.
+# The directory of frozen parameters, beside the checkpoints.
 _FROZEN = 'frozen'
 
 
@@ -48,9 +48,9 @@ class Checkpoint:
 
     Attributes:
         step: the next step to take.
-        meta: the JSON object given to :meth:`Checkpoints.save`.
-        params, opt_state, memory: structured like the targets, bitwise equal to what
-            was saved.
+        meta: the JSON object passed to :meth:`Checkpoints.save`.
+        params, opt_state, memory: pytrees with the structure of the targets, bitwise
+            equal to the saved ones.
     """
 
     step: int
@@ -61,13 +61,15 @@ class Checkpoint:
 
 
 class Checkpoints(contextlib.AbstractContextManager):
-    """The checkpoints of one run; every process of the run calls every method.
+    """The checkpoints of one run; every process of the run must call every method.
 
     Args:
-        directory: created if absent; what old versions left of killed saves is removed.
+        directory: the directory of checkpoints; created if absent. Unfinished saves of
+            old versions are removed.
         keep: which checkpoints to keep, or how many of the newest.
 
-    Raises ValueError if the directory cannot be created or written.
+    Raises:
+        InputError: the directory cannot be created or written.
     """
 
     def __init__(self, directory: str | os.PathLike[str], *, keep: Retention | int):
@@ -83,38 +85,38 @@ class Checkpoints(contextlib.AbstractContextManager):
         hosts.barrier('passk_jax checkpoints open')
 
     def __exit__(self, kind: object, *exception: object) -> None:
-        """Waits for the save; after an error only here: others may not have one."""
+        """Waits for the save; after an error only for this process's part of it."""
         if kind is None:
             self.wait()
         elif self._saving is not None:
             leave(kind, self._saving.finish)
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that have a complete checkpoint, ascending, as process 0 sees."""
+        """Returns the steps of complete checkpoints that process 0 sees, ascending."""
         self.wait()
         return restoring.seen_steps(self._directory)
 
     def latest_step(self) -> int | None:
-        """The step of the newest complete checkpoint, or ``None``."""
+        """Returns the step of the newest complete checkpoint, or ``None``."""
         return max(self.steps(), default=None)
 
     def save(self, step: int, *, meta: Mapping[str, Any], **items: PyTree) -> None:
-        """Copies the state before ``step`` and begins to write it.
+        """Copies the state before ``step`` and starts writing it.
 
-        It waits for the save before. The first save of a run is on disk when this
-        returns, because a checkpoint marks a run that has begun. If ``step`` is saved
-        already, it holds the same state, and only new metrics are added: a run that
-        stops before an evaluation makes it when it goes on.
+        Waits first for the previous save. The first checkpoint of a run is on disk when
+        this returns, because it marks that the run has begun. If a checkpoint of
+        ``step`` exists, it has the same state, and only new metrics are added: a run
+        that stopped before an evaluation makes it when it resumes.
 
         Args:
-            step: no older than the newest checkpoint.
+            step: the step to take next; no earlier than the newest checkpoint.
             meta: a JSON object; :class:`Retention` reads its ``metrics``.
-            **items: pytrees of arrays, named as in :class:`Checkpoint`; one without
-                leaves is not written. The caller may donate them.
+            **items: pytrees of arrays, named as in :class:`Checkpoint`; empty ones are
+                not written. The caller may donate them.
 
         Raises:
-            ValueError: ``step`` is older than the newest checkpoint, or as
-                :meth:`wait`.
+            ValueError: ``step`` is earlier than the newest checkpoint, or
+                :meth:`wait` raises it.
             NonFiniteError: a value is NaN or infinite; nothing is written.
         """
         steps = self.steps()
@@ -133,34 +135,34 @@ class Checkpoints(contextlib.AbstractContextManager):
             self.wait()
 
     def check(self) -> None:
-        """Raises what has gone wrong here in a save that is under way; never waits."""
+        """Raises this process's error of the running save, if any; does not wait."""
         if self._saving is not None:
             self._saving.check()
 
     def wait(self) -> None:
-        """Waits until the save that is under way is on disk.
+        """Waits until the running save is on disk.
 
         Raises:
-            ValueError: it is not, for example because the disk is full. Earlier
-                checkpoints stay untouched.
+            ValueError: the save failed, for example because the disk is full. Earlier
+                checkpoints are intact.
         """
         if self._saving is not None:
             saving, self._saving = self._saving, None
             saving.wait()
 
     def restore(self, *, step: int | None = None, **targets: PyTree) -> Checkpoint:
-        """Reads a checkpoint, bitwise, onto the targets' shardings.
+        """Reads a checkpoint, bit for bit, with the targets' shardings.
 
         Args:
-            step: ``None`` for the newest.
-            **targets: pytrees like those saved, with leaves that have ``shape``,
+            step: the checkpoint's step; ``None``: the newest.
+            **targets: pytrees like the saved ones, whose leaves have ``shape``,
                 ``dtype`` and ``sharding`` (``jax.ShapeDtypeStruct`` or arrays), on any
-                mesh. A leaf without a sharding goes to the first local device.
+                mesh. A leaf without a sharding is read to the first local device.
 
         Raises:
-            CorruptionError: it is not what was written; none is restored instead.
+            CorruptionError: the checkpoint is damaged; no other is restored instead.
             ValueError: there is no such checkpoint; or its arrays, shapes or dtypes
-                differ from the targets' (the message lists every difference).
+                differ from the targets (the message lists every difference).
         """
         newest = self.latest_step()
         path = restoring.choose(self._directory, newest if step is None else step)
@@ -174,10 +176,10 @@ class Checkpoints(contextlib.AbstractContextManager):
                 commits.add_metrics(path, metrics)
 
     def _remove_others(self) -> None:
-        """Removes what need not be kept; half a checkpoint is never kept."""
+        """Removes checkpoints that need not be kept, and all incomplete ones."""
 
         def metrics_of(step: int) -> Mapping[str, Any]:
-            # One that is damaged, or is older than this, has no metrics.
+            # A damaged checkpoint, or one of an old version, has no metrics.
             with contextlib.suppress(InputError, OSError):
                 path = self._directory / str(step)
                 if (path / commits.COMMIT).exists():
@@ -191,17 +193,17 @@ class Checkpoints(contextlib.AbstractContextManager):
 
 
 def from_intact(run: Callable[[], Value], directory: pathlib.Path) -> Value:
-    """Calls ``run`` until it finds no corrupted checkpoint, and returns what it does.
+    """Calls ``run`` until it meets no corrupted checkpoint, and returns its result.
 
-    Each corrupted one is renamed, so that the one before becomes the newest. Only the
-    one renamed last stays, for a person to look at.
+    Renames each corrupted checkpoint, so that the previous one becomes the newest. Only
+    the last renamed one remains, for inspection.
 
     Args:
         run: restores the newest checkpoint of ``directory`` before it changes anything.
-        directory: of the run's own checkpoints.
+        directory: the run's checkpoints.
 
     Raises:
-        CorruptionError: the checkpoint is not the run's own, or the run has no other.
+        CorruptionError: the corrupted checkpoint lies elsewhere, or is the only one.
     """
     while True:
         try:
@@ -218,8 +220,8 @@ def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
         raise error
     away = path.with_name(path.name + _SET_ASIDE)
     logging.warning(
-        'checkpoint %s is corrupted: %s. The run goes on from step %d; what was found '
-        'is in %s',
+        'checkpoint %s is corrupted: %s. The run goes on from step %d; the corrupted '
+        'files are in %s',
         path,
         error.damage,
         max(other_steps),
@@ -236,15 +238,15 @@ def _set_aside(error: CorruptionError, directory: pathlib.Path) -> None:
 def restore_params(
     workdir: str | os.PathLike[str], target: PyTree, *, step: int | None = None
 ) -> tuple[PyTree, int]:
-    """Reads only the parameters of a run's checkpoint, without changing the run.
+    """Reads the parameters of a run's checkpoint, without changing the run.
 
-    Those that the run leaves alone are beside its checkpoints.
+    Also reads the frozen parameters, which lie beside the checkpoints.
 
     Args, errors: as in :meth:`Checkpoints.restore`; ``workdir`` is the run directory.
-    It is a ValueError too if the run goes on meanwhile and removes this checkpoint.
+    Also raises ValueError if the run, still training, removes the checkpoint meanwhile.
 
     Returns:
-        The parameters and the step of their checkpoint.
+        The parameters, and the step of the checkpoint.
     """
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
     path = restoring.choose(directory, step)
@@ -269,18 +271,19 @@ def keep_frozen(
     frozen: Mapping[str, Any],
     target: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Keeps the parameters that a run leaves alone, once, for :func:`restore_params`.
+    """Saves a run's frozen parameters once, for :func:`restore_params`.
 
     Args:
         workdir: the run directory.
-        frozen: the parameters, of a run that begins.
+        frozen: the frozen parameters of a new run; empty in a resumed run.
         target: their shapes, as in :meth:`Checkpoints.restore`.
 
     Returns:
-        What is kept.
+        The saved parameters.
 
     Raises:
-        ValueError: the run keeps others, or goes on and has lost them.
+        ValueError: other parameters are frozen in the directory, or a resumed run has
+            lost them.
     """
     directory = pathlib.Path(workdir) / _FROZEN
     names = {'frozen': sorted(target)}
@@ -296,7 +299,7 @@ def keep_frozen(
 def restore_frozen(
     workdir: str | os.PathLike[str], target: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Reads what :func:`keep_frozen` keeps; empty if the run trains everything.
+    """Reads what :func:`keep_frozen` saved; ``{}`` if the run trains all parameters.
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """
@@ -309,18 +312,18 @@ def restore_frozen(
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:
-    """The step of a run's newest checkpoint; ValueError if the run has none."""
-    return int(
-        restoring.choose(pathlib.Path(workdir).absolute() / 'checkpoints', None).name
-    )
+    """Returns the step of a run's newest checkpoint; InputError if it has none."""
+    directory = pathlib.Path(workdir).absolute() / 'checkpoints'
+    return int(restoring.choose(directory, None).name)
 
 
 def save_cached_params(
     directory: str | os.PathLike[str], params: PyTree, *, fingerprint: Mapping[str, Any]
 ) -> None:
-    """Saves parameters, and a fingerprint (JSON object) of all that decides them.
+    """Saves parameters with a fingerprint, a JSON object of all that they depend on.
 
-    Raises ValueError if ``directory`` cannot be written or holds parameters already.
+    Raises:
+        InputError: ``directory`` cannot be written, or has parameters already.
     """
     path = pathlib.Path(directory).absolute() / '0'
     if commits.is_committed(path):
@@ -333,10 +336,10 @@ def save_cached_params(
 def restore_cached_params(
     directory: str | os.PathLike[str], target: PyTree, *, fingerprint: Mapping[str, Any]
 ) -> PyTree | None:
-    """Reads what :func:`save_cached_params` saved; ``None`` if it saved nothing here.
+    """Reads the parameters that :func:`save_cached_params` saved; ``None`` if absent.
 
     ``target`` is like ``params`` in :meth:`Checkpoints.restore`. Raises ValueError as
-    that method does, and if the fingerprints differ (the message names the keys).
+    that method does, and if the fingerprints differ; the message names the keys.
     """
     path = pathlib.Path(directory).absolute() / '0'
     if not hosts.broadcast(lambda: commits.is_committed(path)):

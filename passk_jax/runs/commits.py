@@ -1,11 +1,11 @@
-"""The commit of a checkpoint: a small file, written last, that says what is in it.
+"""Writes and reads the commit of a checkpoint, a small file that completes it.
 
-``<step>/commit.json`` holds the caller's JSON and a digest of each array. A directory
-without it is half a checkpoint, whatever else it holds. Nothing is renamed, so a
-checkpoint may lie in a mounted bucket, where renaming a directory is copying it.
+``<step>/commit.json`` has the caller's JSON and a digest of each array. It is written
+last, so a directory without it is incomplete. Nothing is renamed, so a checkpoint may
+lie in a mounted bucket, where renaming a directory copies it.
 
-Format 2 was written under another name and renamed at the end: there ``meta.json`` is
-the caller's JSON, and ``digests/`` the SHA-256 of each file. It can still be read.
+Format 2, which can still be read, was committed by renaming its directory. There
+``meta.json`` has the caller's JSON, and ``digests/`` the SHA-256 of each file.
 """
 
 import contextlib
@@ -30,13 +30,13 @@ _FORMAT = 3
 
 @dataclasses.dataclass(frozen=True)
 class Commit:
-    """What a checkpoint holds.
+    """The contents of a checkpoint.
 
     Attributes:
         meta: the caller's JSON object.
-        arrays: of each item, the description of each array by its dotted path (see
-            :mod:`~passk_jax.runs.array_digests`); ``None`` in format 2, whose files
-            have digests.
+        arrays: item -> dotted path of an array -> its digest from
+            :func:`~passk_jax.runs.array_digests.describe`; ``None`` in format 2, which
+            has digests of files.
     """
 
     meta: dict[str, Any]
@@ -44,10 +44,10 @@ class Commit:
 
 
 class CorruptionError(InputError):
-    """A checkpoint is not what was written.
+    """A checkpoint differs from what was written.
 
     Attributes:
-        path: its directory.
+        path: the checkpoint's directory.
         damage: what is wrong with it.
     """
 
@@ -62,37 +62,37 @@ class CorruptionError(InputError):
 
 
 def saved_steps(directory: pathlib.Path) -> tuple[int, ...]:
-    """The steps that have a complete checkpoint in a directory, ascending."""
+    """Returns the steps of the complete checkpoints in a directory, ascending."""
     return tuple(
         sorted(int(p.name) for p in step_directories(directory) if is_committed(p))
     )
 
 
 def step_directories(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-    """The directories of steps, complete or not."""
+    """Yields the directories of all checkpoints, complete or not."""
     for path in directory.iterdir() if directory.is_dir() else ():
         if path.name.isascii() and path.name.isdigit():
             yield path
 
 
 def is_committed(path: pathlib.Path) -> bool:
-    """Whether a checkpoint of any format is complete; it may still be damaged."""
+    """Returns whether a checkpoint is complete, in any format; it may be damaged."""
     return any((path / name).is_file() for name in (COMMIT, _COMMIT_OF_FORMAT_2))
 
 
 def write_commit(path: pathlib.Path, commit: Commit) -> None:
-    """Makes the directory a checkpoint: everything else must be on disk."""
+    """Writes the commit, after everything else of the checkpoint is on disk."""
     content = {'format': _FORMAT, **dataclasses.asdict(commit)}
     text = {'sha256': _digest(content), **content}
     atomic_write_text(path / COMMIT, json.dumps(text, indent=1) + '\n')
 
 
 def read_commit(path: pathlib.Path) -> Commit:
-    """Reads a commit; in format 2 it checks this process's share of the files first.
+    """Reads a commit; in format 2, first checks this process's share of the files.
 
     Raises:
-        CorruptionError: the file, or one that it answers for, is damaged.
-        ValueError: a version of the program wrote it that this one cannot read.
+        CorruptionError: the commit, or a file checked in format 2, is damaged.
+        ValueError: this version of the program cannot read the format.
     """
     if (path / COMMIT).is_file():
         try:
@@ -115,9 +115,9 @@ def read_commit(path: pathlib.Path) -> Commit:
 
 
 def newest_meta(directory: pathlib.Path) -> tuple[int, dict[str, Any]]:
-    """The step and the caller's JSON of the newest checkpoint that has a sound commit.
+    """Returns step and caller's JSON of the newest checkpoint with an intact commit.
 
-    One of format 2 has an empty object, and so has a directory without a checkpoint.
+    The JSON is ``{}`` for format 2. A directory without checkpoints gives ``(0, {})``.
     """
     for step in reversed(saved_steps(directory)):
         path = directory / str(step)
@@ -127,17 +127,17 @@ def newest_meta(directory: pathlib.Path) -> tuple[int, dict[str, Any]]:
 
 
 def identity(path: pathlib.Path) -> str:
-    """A digest of a checkpoint's arrays or, in format 2, of its files.
+    """Returns a digest of a checkpoint's arrays, or of its files in format 2.
 
-    It changes with the arrays, and not with the metrics. Raises CorruptionError if the
-    commit is damaged; the arrays are not read.
+    Metrics do not change it. Raises CorruptionError if the commit is damaged; does not
+    read the arrays.
     """
     arrays = read_commit(path).arrays if (path / COMMIT).is_file() else None
     return digests.combined(path) if arrays is None else _digest(arrays)
 
 
 def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:
-    """Adds metrics to ``meta['metrics']``; a checkpoint of format 2 has none."""
+    """Adds metrics to ``meta['metrics']``, except in format 2, which has none."""
     if not metrics or not (path / COMMIT).is_file():
         return
     commit = read_commit(path)
@@ -148,7 +148,7 @@ def add_metrics(path: pathlib.Path, metrics: Mapping[str, float]) -> None:
 
 
 def remove(path: pathlib.Path) -> None:
-    """Deletes a checkpoint, its commit first: half a deletion is not a checkpoint."""
+    """Deletes a checkpoint, its commit first, which makes it incomplete."""
     for name in (COMMIT, _COMMIT_OF_FORMAT_2):
         (path / name).unlink(missing_ok=True)
     shutil.rmtree(path)

@@ -1,7 +1,7 @@
-"""SHA-256 of files, and of checkpoints of format 2, which keep them beside the files.
+"""Computes SHA-256 digests of files, and checks those in checkpoints of format 2.
 
-``digests/process_<i>.json`` has the digests of the files that a process was given. Any
-number of processes may share the work of checking them.
+There ``digests/process_<i>.json`` has the digests of a part of the files. Any number of
+processes may share the checking.
 """
 
 import hashlib
@@ -14,12 +14,12 @@ _NAME = 'digests'
 
 
 def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str | None:
-    """Says which file differs from what was written; ``None`` if none does.
+    """Describes the first damaged file of a checkpoint; ``None`` if there is none.
 
     Args:
-        path: a checkpoint.
-        process: index of this process, less than ``num_processes``. It reads its share
-            of the files.
+        path: a checkpoint of format 2.
+        process, num_processes: this process's index, and how many processes share the
+            files.
     """
     try:
         expected = {}
@@ -39,7 +39,7 @@ def find_damage(path: pathlib.Path, *, process: int, num_processes: int) -> str 
 
 
 def combined(path: pathlib.Path) -> str:
-    """One digest of all files below ``path``; of none if nothing was written."""
+    """Returns one digest of all recorded digests of a checkpoint."""
     digests = {}
     for file in (path / _NAME).glob('*.json'):
         digests |= read_json(file)
@@ -47,12 +47,12 @@ def combined(path: pathlib.Path) -> str:
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Every file but the digests, in the same order on every process."""
+    """Returns all files except digests, in the same order on every process."""
     files = (file for file in path.rglob('*') if file.is_file())
     return sorted(f for f in files if f.relative_to(path).parts[0] != _NAME)
 
 
 def digest(file: pathlib.Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
+    """Returns the SHA-256 of a file in hexadecimal."""
     with file.open('rb') as stream:
         return hashlib.file_digest(stream, 'sha256').hexdigest()

@@ -1,4 +1,4 @@
-"""The directory of a run: who may write it, with which config, from which code.
+"""Prepares and locks a run directory, and checks its config against this run's.
 
 Call :func:`prepare_workdir` before using a device. A run directory contains:
 
@@ -6,7 +6,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     sources.json               digests of the model's configuration and tokenizer
     git.diff                   the uncommitted changes to that revision, if any
     digests.jsonl              SHA-256 of each file of rollouts/ and evaluation/
-    metrics.jsonl              values only; every repeat of a run writes the same bytes
+    metrics.jsonl              metrics without timings; equal runs write equal bytes
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
@@ -68,13 +68,12 @@ def prepare_workdir(
     Args:
         workdir: a local or mounted directory.
         config_json: the resolved config, a JSON object.
-        may_differ: dotted keys, or prefixes that end in ``'.'``, whose values a resumed
-            run may change (they decide where it runs, not what it does).
-        may_grow: dotted keys of numbers that a resumed run may make larger, each with
-            ``''`` or what forbids it here.
-        missing: names what a run that resumes needs besides the files named above, and
-            does not find in the directory.
-        accept_loss: whether to resume, with a warning, although something is missing.
+        may_differ: dotted keys, or prefixes that end in ``'.'``, that a resumed run may
+            change, because they decide where it runs, not what it computes.
+        may_grow: dotted keys of numbers that a resumed run may increase -> ``''``, or
+            the reason why this run may not.
+        missing: returns which other files of a run are absent from the directory.
+        accept_loss: whether to resume, with a warning, although files are missing.
         min_free_bytes: the least free disk space to start with.
 
     Yields:
@@ -82,8 +81,8 @@ def prepare_workdir(
 
     Raises:
         ValueError: the directory cannot be created or written, the disk is full,
-            another process uses it, it lies in another run's, or it holds a run with
-            another config, or one that has lost files.
+            another process uses the directory, it lies inside another run's, it belongs
+            to a run with another config, or it has lost files.
     """
     if '://' in os.fspath(workdir):
         raise InputError(f'{workdir=} {NO_BUCKET}')
@@ -103,7 +102,7 @@ def prepare_workdir(
         if has_begun(path):
             config = json.loads(config_json)
             check_config(path / 'config.json', config, may_differ, may_grow)
-            # Another process may not see yet what was written last.
+            # Other processes may see the newest files only later.
             if jax.process_index() == 0:
                 _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
@@ -116,12 +115,12 @@ def prepare_workdir(
 
 
 def _check_place(path: pathlib.Path) -> None:
-    """Raises InputError if something is in the way of a run, or around it."""
+    """Raises InputError for paths of the wrong kind, or a place inside another run."""
     for folder in (path / name for name in _FOLDERS):
         if folder.exists() and not folder.is_dir():
             raise InputError(f'{folder} is in the way: a run makes a directory of it')
     for file in (path / name for name in _FILES):
-        # A reader would wait at a pipe.
+        # Reading a pipe would block.
         if file.exists() and not file.is_file():
             raise InputError(f'{file} is in the way: a run makes a file of it')
     for above in {*path.parents, *path.resolve().parents}:
@@ -134,13 +133,13 @@ def _check_place(path: pathlib.Path) -> None:
 
 
 def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
-    """The revision of the code in ``directory``.
+    """Returns the revision of the code in ``directory``.
 
     Returns:
         ``revision`` (hash), ``dirty`` (bool) and ``diff_sha256`` (of the changes to
-        tracked files, ``None`` if there are none). Outside git they are those of the
-        ``git.json`` beside the directory, which ``launch_tpu.sh`` sends along with the
-        code, or else all ``None``.
+        tracked files; ``None`` without changes). Outside git, they come from the
+        ``git.json`` beside the directory, which ``launch_tpu.sh`` sends with the code;
+        without it, all are ``None``.
     """
     revision = _git(directory, 'rev-parse', 'HEAD')
     # A virtual environment may lie inside a repository that does not track it.
@@ -160,7 +159,7 @@ def git_state(directory: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def git_diff(directory: str | os.PathLike[str]) -> bytes:
-    """The changes to tracked files since the revision, for ``git apply``."""
+    """Returns the changes to tracked files since the revision, for ``git apply``."""
     options = ('--binary', '--no-ext-diff', '--no-color')
     if (diff := _git(directory, 'diff', *options, 'HEAD')) is None:
         with contextlib.suppress(OSError):
@@ -206,16 +205,16 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
             atomic_write_text(holder, json.dumps(me) + '\n')
         yield
     finally:
-        # The error that ended the run matters more than one here.
+        # An error here must not hide the one that ended the run.
         with contextlib.suppress(OSError):
             holder.unlink()
         lock.release()
 
 
 def has_begun(path: pathlib.Path) -> bool:
-    """Whether a run wrote its first metrics; until then its config may change.
+    """Returns whether a run has metrics or a checkpoint; before, its config may change.
 
-    Some errors, such as an overlong prompt or a missing checkpoint, come after the
+    Some errors, such as an overlong prompt or a missing checkpoint, occur after the
     config is written, and only another config solves them.
     """
     checkpoints = (path / 'checkpoints').glob('[0-9]*')
@@ -228,10 +227,10 @@ def check_config(
     may_differ: Sequence[str],
     may_grow: Mapping[str, str] = NOTHING_GROWS,
 ) -> None:
-    """Compares a config with the one that the directory's run started with.
+    """Checks a config against the one that the directory's run started with.
 
     Args:
-        path: the saved config; the function accepts an absent one.
+        path: the saved config; nothing is checked if it is absent.
         config: the resolved config.
         may_differ, may_grow: as in :func:`prepare_workdir`.
 
@@ -265,7 +264,7 @@ def check_config(
 def _grown(
     saved: Mapping[str, Any], config: Mapping[str, Any], may_grow: Mapping[str, str]
 ) -> dict[str, tuple[int, int]]:
-    """The keys of ``may_grow`` whose number is larger now, with the old and the new."""
+    """Returns the keys of ``may_grow`` whose number grew -> (old, new)."""
     before, now = flatten(saved), flatten(config)
     pairs = {key: (before.get(key), now.get(key)) for key in may_grow}
     return {
@@ -278,7 +277,7 @@ def _grown(
 def _grow(
     path: pathlib.Path, config: Mapping[str, Any], may_grow: Mapping[str, str]
 ) -> None:
-    """Notes in a saved config which numbers are larger from now on."""
+    """Writes the numbers that grew to the saved config."""
     saved = json.loads(path.read_text(encoding='utf-8'))
     for key, (old, new) in (grown := _grown(saved, config, may_grow)).items():
         section, _, name = key.rpartition('.')
@@ -292,11 +291,11 @@ def _grow(
 def config_differences(
     saved: Mapping[str, Any], config: Mapping[str, Any], may_differ: Sequence[str]
 ) -> str:
-    """An indented line for each key that differs; ``''`` if none does.
+    """Returns an indented line for each key that differs; ``''`` if none does.
 
     Args:
-        saved: a resolved config, perhaps older than an option.
-        config: the resolved config of now.
+        saved: a resolved config, which may lack newer options.
+        config: the current resolved config.
         may_differ: as in :func:`prepare_workdir`.
     """
     before, now = (
@@ -318,7 +317,7 @@ def config_differences(
 def _check_whole(
     path: pathlib.Path, missing: Sequence[str], *, accept_loss: bool
 ) -> None:
-    """Refuses a run that has lost files, or says which and goes on."""
+    """Raises InputError if the run has lost files, or warns if ``accept_loss``."""
     lost = [] if (path / 'config.json').exists() else ['config.json']
     lost += [] if _began_with(path) else ['git.json']
     if lost := [*lost, *missing]:
@@ -331,7 +330,7 @@ def _check_whole(
 
 
 def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
-    """What git.json says of the code at the start; ``None`` if nothing readable."""
+    """Returns the content of git.json; ``None`` if it is absent or damaged."""
     try:
         recorded = read_json(path / 'git.json')
     except (OSError, ValueError):
@@ -353,7 +352,7 @@ def _write_once(path: pathlib.Path, config_json: str) -> None:
 
 
 def _write_diff(path: pathlib.Path, diff: bytes) -> None:
-    """Writes the diff; cuts a very long one and says so in the last line."""
+    """Writes the diff; cuts a very long one and notes that in the last line."""
     if not diff:
         path.unlink(missing_ok=True)
         return

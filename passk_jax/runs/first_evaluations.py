@@ -1,9 +1,9 @@
-"""Evaluations before step 0 that a run copies from a run with the same first policy.
+"""Copies evaluations before step 0 between runs with the same first policy.
 
-The runs of a sweep with one seed begin with one policy, and their draws are addressed.
-So their evaluations before step 0 are equal to the last bit, and one run can make them
-for all. They lie in ``<workdir>/warm_start/evaluation``, a file for each split, beside
-the warm start, which came from the same run.
+The runs of a sweep with one seed start from the same policy and use the same random
+keys. So their evaluations before step 0 are bitwise equal, and one run makes them for
+all. Copies are in ``<workdir>/warm_start/evaluation``, a file for each split, beside
+the warm start, which comes from the same run.
 """
 
 import json
@@ -20,7 +20,7 @@ _OF_A_LINE = ('step', 'stage', 'split')
 
 
 def copy(source: pathlib.Path, target: pathlib.Path, split: str) -> bool:
-    """Copies the evaluation of a split; False if the source has none (yet).
+    """Copies the evaluation of a split; returns False if the source has none yet.
 
     Args:
         source, target: run directories; the target has a warm start.
@@ -32,7 +32,7 @@ def copy(source: pathlib.Path, target: pathlib.Path, split: str) -> bool:
     """
     records = source / 'evaluation' / evaluation_name(split, 0)
     lines = source / 'metrics.jsonl'
-    # The line of metrics comes before the records.
+    # A run writes metrics before records, so both are complete.
     if not (records.exists() and lines.exists()):
         return False
     values = _values(lines, split)
@@ -45,7 +45,7 @@ def copy(source: pathlib.Path, target: pathlib.Path, split: str) -> bool:
 
 
 def read(workdir: pathlib.Path, split: str) -> Evaluation | None:
-    """The evaluation of a split before step 0, if the run has one from another run."""
+    """Returns the copied evaluation of a split; ``None`` if there is none."""
     path = _path(workdir, split)
     if not path.exists():
         return None

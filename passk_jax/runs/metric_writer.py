@@ -1,14 +1,14 @@
-"""The files that a run writes for its readers: metrics, responses, verdicts and more.
+"""Writes a run's metrics, diagnostics, timings, rollouts and evaluations.
 
 ``metrics.jsonl`` gets one line per ``write``: step, stage, split and values, no timing.
 So an interrupted run and an uninterrupted one write the same bytes. A resumed run
-repeats ``resume_step`` and all later steps, so opening the writer removes their lines
-of metrics, diagnostics and timings, and their rollout and evaluation files. It also
-removes a last line that a kill cut short. :mod:`passk_jax.runs.records` says what is
-gone of the steps before, or is not what was written: ``digests.jsonl`` has the SHA-256
-of each file of rollouts or of an evaluation, and a checkpoint those of the lines before
-its step. TensorBoard and Weights & Biases get copies of the values. Only process 0
-writes; on other processes the methods do nothing.
+repeats ``resume_step`` and all later steps. Opening the writer therefore removes their
+lines, rollout files and evaluation files, and a last line that a kill cut short.
+
+``digests.jsonl`` has the SHA-256 of each rollout and evaluation file; a checkpoint has
+digests of the lines before its step. :mod:`passk_jax.runs.records` checks both.
+TensorBoard and Weights & Biases get copies of the values. Only process 0 writes; on
+other processes the methods do nothing.
 """
 
 import contextlib
@@ -37,17 +37,17 @@ from passk_jax.runs.records import (
 
 
 class MetricWriter(contextlib.AbstractContextManager):
-    """Context manager that writes a run's metrics and records.
+    """A context manager that writes a run's metrics and records.
 
     Args:
         workdir: the prepared run directory.
         tensorboard: whether to write TensorBoard files too.
         wandb_project: Weights & Biases project to log to; ``''``: none.
         resume_step: the first step to be taken; 0 in a new run.
-        config: what Weights & Biases shows as the config.
+        config: the config that Weights & Biases shows.
 
     Attributes:
-        stage: the stage that every line of metrics has; 0 at first.
+        stage: the stage that is written to every line of metrics; 0 at first.
 
     Raises:
         ValueError: the ``wandb`` package is missing, the directory cannot be written,
@@ -77,7 +77,7 @@ class MetricWriter(contextlib.AbstractContextManager):
                 retained = drop_lines(self._path(name), resume_step)
                 self._digests[name] = LinesDigest(retained, resume_step)
             for name in ('metrics', 'timing'):
-                self._opened(name)
+                self._open(name)
             drop_files(self._workdir, resume_step)
             if tensorboard:
                 self._tensorboard = _open_tensorboard(self._workdir, resume_step)
@@ -87,8 +87,8 @@ class MetricWriter(contextlib.AbstractContextManager):
     def _path(self, name: str) -> pathlib.Path:
         return self._workdir / f'{name}.jsonl'
 
-    def _opened(self, name: str) -> BinaryIO:
-        """Opens a file for :meth:`close` to close; some only at their first line."""
+    def _open(self, name: str) -> BinaryIO:
+        """Opens a file, which :meth:`close` closes."""
         path = self._path(name)
         with prefixed(f'cannot write in {path.parent}', OSError):
             self._streams[name] = path.open('ab')
@@ -102,8 +102,8 @@ class MetricWriter(contextlib.AbstractContextManager):
 
         Args:
             step: the training step, or the number of steps before an evaluation.
-            values: numbers by name. ``None`` and NaN mean *undefined* (the diversity
-                of no wrong answers) and are left out.
+            values: numbers by name. ``None`` and NaN mean *undefined* (for example,
+                diversity without wrong answers) and are omitted.
             split: ``'train'`` or the evaluated split.
 
         Raises:
@@ -113,14 +113,14 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._write('metrics', head, values, split)
 
     def write_diagnostics(self, step: int, values: Mapping[str, Any]) -> None:
-        """Appends numbers and lists of them to ``diagnostics.jsonl``, as :meth:`write`.
+        """Appends numbers and lists to ``diagnostics.jsonl``; see :meth:`write`.
 
-        TensorBoard and Weights & Biases get the numbers.
+        TensorBoard and Weights & Biases get only the numbers.
         """
         self._write('diagnostics', {'step': step}, values, 'diagnostics')
 
     def write_timing(self, step: int, values: Mapping[str, Any]) -> None:
-        """Appends seconds, tokens per second and the like to ``timing.jsonl``."""
+        """Appends seconds, rates and memory to ``timing.jsonl``; see :meth:`write`."""
         self._write('timing', {'step': step}, values, 'timing')
 
     def write_rollouts(self, step: int, records: Iterable[Mapping[str, Any]]) -> None:
@@ -134,15 +134,15 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._write_records('evaluation', evaluation_name(split, step), step, records)
 
     def digests(self, step: int) -> dict[str, str]:
-        """The SHA-256 of each file's lines before a step, which began no earlier.
+        """Returns the SHA-256 of each file's lines before a step.
 
         Args:
-            step: the newest step of which a line was written, or the one after it.
+            step: the newest step with a line, or the one after it.
         """
         return {name: x.before(step) for name, x in self._digests.items()}
 
     def close(self) -> None:
-        """Flushes and closes everything; ValueError if the disk is full."""
+        """Flushes and closes all files; InputError if the disk is full."""
         ends = [stream.close for stream in self._streams.values()]
         if self._tensorboard is not None:
             ends.append(self._tensorboard.close)
@@ -175,7 +175,7 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         """Appends a line; it is on disk when this returns."""
-        stream, line = self._streams.get(name) or self._opened(name), json.dumps(row)
+        stream, line = self._streams.get(name) or self._open(name), json.dumps(row)
         with prefixed(f'cannot write {stream.name}', OSError):
             stream.write(line.encode() + b'\n')
             stream.flush()
@@ -199,7 +199,7 @@ class MetricWriter(contextlib.AbstractContextManager):
 
 
 def _plain(value: Any, name: str) -> Any:
-    """The value as JSON can hold it, with the fewest digits that preserve it."""
+    """Converts a value to JSON types, with the fewest digits that preserve it."""
     if isinstance(value, Mapping):
         return {key: _plain(item, f'{key} of {name}') for key, item in value.items()}
     if isinstance(value, jax.Array | np.ndarray | np.generic):
@@ -208,7 +208,7 @@ def _plain(value: Any, name: str) -> Any:
             return [_plain(item, name) for item in array]
         if np.issubdtype(array.dtype, np.integer) or array.dtype == bool:
             return array.item()
-        # Through text, because float32 0.1 is 0.10000000149011612 as a double.
+        # Convert through text: float32 0.1 is 0.10000000149011612 as a double.
         exact = array[()] if array.dtype == np.float64 else array.astype(np.float32)[()]
         value = float(str(exact))
     if isinstance(value, list | tuple):
@@ -221,21 +221,21 @@ def _plain(value: Any, name: str) -> Any:
 
 
 def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
-    # Imported here, because it takes a second and may be switched off.
+    # Imported here, because it takes a second and is optional.
     import tensorboardX
 
     return tensorboardX.SummaryWriter(
         str(workdir / 'tensorboard'),
         purge_step=resume_step,
-        # No limit: a full disk ends its thread, and a full queue would wait forever.
+        # No limit: a full disk ends the writing thread, and a full queue would block.
         max_queue=0,
-        # File names hold only the second, so a quick restart would overwrite one.
+        # File names have only seconds, so a quick restart would overwrite a file.
         filename_suffix=f'.from_step_{resume_step}',
     )
 
 
 def import_wandb(project: str) -> Any:
-    """The ``wandb`` package, or a ValueError that says how to do with or without it."""
+    """Imports the ``wandb`` package; InputError if it is not installed."""
     try:
         import wandb
     except ImportError as error:
@@ -249,13 +249,13 @@ def import_wandb(project: str) -> Any:
 def _open_wandb(
     wandb: Any, workdir: pathlib.Path, project: str, config: Mapping[str, Any]
 ) -> Any:
-    """Starts or resumes the Weights & Biases run whose id the directory keeps."""
+    """Starts or resumes the Weights & Biases run with the id in ``wandb_id.txt``."""
     path = workdir / 'wandb_id.txt'
     if not path.exists():
         atomic_write_text(path, uuid.uuid4().hex)
     return wandb.init(
         project=project,
-        # The service refuses an id that is damaged.
+        # The service rejects a damaged id.
         id=path.read_text(encoding='utf-8', errors='replace').strip(),
         resume='allow',
         name=workdir.name,

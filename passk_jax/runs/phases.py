@@ -1,19 +1,19 @@
-"""The phase that this process is in: for timings, a heartbeat and a watchdog.
+"""Tracks the phase of this process, for timings, a heartbeat and a watchdog.
 
-A run is a sequence of phases, each of which lasts until the next one begins. So every
-second belongs to one: it is spent in what the host does, or waits for, in that phase.
-The first is ``start``: reading or making the first policy, or reading a checkpoint.
-Each step of a warm start is another. The phases of a step of training are
+A run is a sequence of phases; each lasts until the next one begins. So every second of
+the host, working or waiting, belongs to one phase. The first is ``start``: reading or
+making the first policy, or reading a checkpoint. Each step of a warm start is another.
+The phases of a training step are
 
-    update      waiting for the update of the step before; later, dispatching its own
+    update      waiting for the previous step's update; later, dispatching its own
     wait        agreeing with the other hosts on whether to go on
-    evaluate    only where an evaluation is due; no part of a step's time
-    checkpoint  copying the state to the host, and waiting for the save before
+    evaluate    evaluating, where due; not counted in the step's time
+    checkpoint  copying the state to the host, and waiting for the previous save
     decode      reading a batch of problems and sampling responses
-    verify      waiting for the verdicts that decoding has not hidden
+    verify      waiting for verdicts that are not ready when decoding ends
     gather      exchanging verdicts with the other hosts
-    estimate    advantages, and which problems have a signal
-    write       metrics, rollouts and the like of the step before
+    estimate    computing advantages, and which problems have a signal
+    write       writing the previous step's metrics, rollouts and timings
 """
 
 import contextlib
@@ -33,21 +33,21 @@ from passk_jax.runs.whereabouts import Whereabouts
 from passk_jax.runtime import peers
 
 EXIT_HUNG = 44
-"""Exit status after a phase that went on for too long: start all processes again."""
+"""Exit status after a phase lasted too long: start all processes again."""
 
 
 class Phases(contextlib.AbstractContextManager):
-    """The phases of a loop; inside, threads watch them.
+    """The phases of a loop, a context manager whose threads watch them.
 
     Args:
-        heartbeat_seconds: how often a warning on process 0 says where every process is,
-            while one has been in its phase for that long; 0: never.
-        longest_seconds: how long a phase may last; 0: without limit. After that
-            every process of the run writes the stacks of its threads to standard error,
-            and all leave with :data:`EXIT_HUNG`. Native code that keeps the lock of the
-            interpreter holds up the watchdog too.
+        heartbeat_seconds: while a process stays in a phase longer than this, process 0
+            warns so often where every process is; 0: never.
+        longest_seconds: how long a phase may last; 0: without limit. After that, every
+            process of the run writes the stacks of its threads to standard error and
+            exits with :data:`EXIT_HUNG`. Native code that holds the interpreter's lock
+            delays the watchdog.
         clock: returns seconds.
-        cpu_clock: returns the seconds that all threads of this process have computed.
+        cpu_clock: returns the CPU seconds of all threads of this process.
     """
 
     def __init__(
@@ -70,39 +70,39 @@ class Phases(contextlib.AbstractContextManager):
 
     @classmethod
     def of(cls, config: LogConfig) -> Self:
-        """Makes phases that are watched as the configuration says."""
+        """Makes phases with the heartbeat and the watchdog of the configuration."""
         return cls(
             longest_seconds=config.watchdog_seconds,
             heartbeat_seconds=config.heartbeat_seconds,
         )
 
     def begin(self, name: str, step: int) -> None:
-        """Ends the phase before and begins this one."""
+        """Ends the current phase and begins this one."""
         with self._lock:
             self._count()
             self._name, self._step, self._began = name, step, self._counted
         peers.tell([name, step, self._host])
 
     def slowest(self, step: int) -> tuple[int, float] | None:
-        """On process 0, the one that the others waited for; see whereabouts.py."""
+        """Returns the slowest process on process 0; see :meth:`Whereabouts.slowest`."""
         return self._whereabouts.slowest(step)
 
     def take(self) -> Mapping[str, float]:
-        """Seconds of each phase since this was last called; they add up to all."""
+        """Returns the seconds of each phase since the last call, without gaps."""
         with self._lock:
             self._count()
             seconds, self._seconds = self._seconds, {}
         return seconds
 
     def take_cpu(self) -> float:
-        """CPU seconds of this process since this was last called, of all phases."""
+        """Returns the CPU seconds of this process, all phases, since the last call."""
         with self._lock:
             self._count()
             seconds, self._cpu_seconds = self._cpu_seconds, {}
         return sum(seconds.values())
 
     def drop(self, name: str) -> None:
-        """Forgets the seconds of a phase so far."""
+        """Drops the seconds of a phase so far."""
         with self._lock:
             self._count()
             self._seconds.pop(name, None)
@@ -130,7 +130,7 @@ class Phases(contextlib.AbstractContextManager):
 
     def _beat(self) -> None:
         while not self._is_over.wait(self._heartbeat):
-            # Only process 0 hears of any process.
+            # Only process 0 gets news of the processes.
             if where := self._whereabouts.late(seconds=self._heartbeat):
                 logging.warning('no news: %s', where)
 
@@ -146,7 +146,7 @@ class Phases(contextlib.AbstractContextManager):
 
 
 def _end(message: str) -> None:
-    """Ends this process and the others of the run, each with its stacks."""
+    """Ends all processes of the run; each prints the stacks of its threads."""
     sys.stdout.flush()
     faulthandler.dump_traceback(sys.stderr, all_threads=True)
     text = f'error: {message}\n'

@@ -1,13 +1,13 @@
-"""Requests to stop: the loop finishes its step, saves and exits.
+"""Handles requests to stop: the loop finishes its step, saves and exits.
 
-A single process remembers SIGTERM (from a scheduler) or SIGINT (Ctrl-C), and the loop
-asks for it at every step. A second signal kills at once, even inside compiled code, but
-signals within one second count as one: ``timeout`` and schedulers signal the process
-and its group, and the repeat must not kill the save.
+In a single process, :class:`PreemptionGuard` records SIGTERM (from a scheduler) or
+SIGINT (Ctrl-C), and the loop checks it at every step. A second signal kills the process
+at once, even inside compiled code. Signals within one second count as one, because
+``timeout`` and schedulers signal both the process and its group, and the repeat must
+not interrupt the save.
 
-Under ``jax.distributed``, JAX handles SIGTERM and makes all processes agree on the
-question from which the answer is yes, so this module installs no handler. The caller
-does the saving.
+Under ``jax.distributed``, this module installs no handler: JAX handles SIGTERM and lets
+all processes stop at the same check. The caller saves.
 """
 
 import os
@@ -22,9 +22,9 @@ from absl import logging
 from jax.experimental import multihost_utils
 
 EXIT_PREEMPTED = 42
-"""Exit status after a preemption save; launchers retry without counting it."""
+"""Exit status after a preemption save; launchers retry and count no failure."""
 
-# As signal.signal returns it.
+# The type of what signal.signal returns.
 _Handler = Callable[[int, types.FrameType | None], Any] | int | None
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -32,7 +32,7 @@ _REPEAT_SECONDS = 1.0
 
 
 class PreemptionGuard:
-    """Context manager around the loop, in the main thread; restores old handlers."""
+    """A context manager around the loop, in the main thread; restores old handlers."""
 
     def __init__(self):
         self._signal: signal.Signals | None = None
@@ -47,21 +47,21 @@ class PreemptionGuard:
 
     def __exit__(self, *exception: object) -> None:
         for number, handler in self._previous.items():
-            # None is a handler installed by C code, which Python cannot restore.
+            # None stands for a handler of C code, which Python cannot restore.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._previous.clear()
 
     def requested(self, step: int) -> bool:
-        """Whether to save before ``step`` and exit; the same on all processes.
+        """Returns whether to save before ``step`` and exit, alike on all processes.
 
-        Every process must ask this and :meth:`interrupted` in the same order.
+        All processes must call this and :meth:`interrupted` in the same order.
         """
         return self.interrupted()
 
     def interrupted(self) -> bool:
-        """Whether to exit in a stage between steps; the same on all processes."""
+        """Returns whether to exit between steps, alike on all processes."""
         if self._signal is None and jax.distributed.is_initialized():
-            # JAX wants a number that grows with every question.
+            # JAX needs a number that grows with every call.
             self._num_signals += 1
             if not self._agreed:
                 self._agreed = multihost_utils.reached_preemption_sync_point(
@@ -78,8 +78,8 @@ class PreemptionGuard:
             self._signal.name,
             os.getpid(),
         )
-        # This pause loses repeats. Then the default handlers end the process: Python
-        # would run a handler of its own only between bytecodes.
+        # Repeats during this pause are ignored. Afterwards the default handler ends the
+        # process; a Python handler would run only between bytecodes.
         time.sleep(_REPEAT_SECONDS)
         for signal_number in _SIGNALS:
             signal.signal(signal_number, signal.SIG_DFL)

@@ -1,6 +1,6 @@
-"""The progress of a loop: a bar on a terminal, elsewhere a log line now and then.
+"""Shows the progress of a loop: a bar on a terminal, elsewhere log lines.
 
-Only process 0 shows it, and nothing is written to the run directory.
+Only process 0 shows it. Nothing is written to the run directory.
 """
 
 import datetime
@@ -13,17 +13,20 @@ import jax
 import tqdm
 from absl import logging
 
+_MOST_SECONDS = 600.0
+
 
 class Progress:
-    """Context manager around a loop of known length.
+    """A context manager that shows the progress of a loop of known length.
 
     Args:
         total: steps of the whole loop.
         initial: steps done before this process started.
         description: what the loop does, in a word or two.
-        stream: where to draw the bar; ``None`` for standard error.
-        seconds_between_lines: the least time between two log lines. The first update
-            and the end always log one.
+        stream: where to draw the bar; ``None``: standard error.
+        seconds_between_lines: the least time between the first two log lines. It
+            doubles with each line, up to ten minutes, so that a log stays short. The
+            first update and the end always log a line.
         clock: returns seconds, for the estimate of the time left.
     """
 
@@ -53,7 +56,7 @@ class Progress:
                 desc=self._description,
                 file=self._stream,
                 dynamic_ncols=True,
-                # The first step compiles, which would distort a plain mean for long.
+                # The first step compiles and would distort a plain mean.
                 smoothing=0.1,
             )
         return self
@@ -65,7 +68,7 @@ class Progress:
             self._write_line()
 
     def update(self, step: int, **values: float) -> None:
-        """Shows that ``step`` steps are done, and the values in the order given.
+        """Shows that ``step`` steps are done, and the values in their order.
 
         Values are, for example, ``reward``, ``pass_at_8`` and ``tokens_per_second``.
         """
@@ -80,11 +83,14 @@ class Progress:
             self._bar.update(done)
             return
         if self._started is None:
-            # After the first update, to keep compilation out of the rate.
+            # Measure from the first update on, to exclude compilation.
             self._started = (step, self._clock())
         last = self._last_line
-        if last is None or self._clock() - last[1] >= self._between:
+        if last is None:
             self._write_line()
+        elif self._clock() - last[1] >= self._between:
+            self._write_line()
+            self._between = min(2 * self._between, _MOST_SECONDS)
 
     def _write_line(self) -> None:
         now = self._clock()
@@ -101,12 +107,12 @@ class Progress:
 
 
 def _title(name: str) -> str:
-    """Writes a metric's name for people: ``pass_at_8`` is ``pass@8``."""
+    """Formats a metric's name for display: ``pass_at_8`` is ``pass@8``."""
     return name.replace('pass_at_', 'pass@').replace('_', ' ')
 
 
 def format_value(value: float) -> str:
-    """A number for people: three decimals, but none from 1000 on or in an int."""
+    """Formats a number: three decimals, or none for integers and from 1000 on."""
     if isinstance(value, int):
         return f'{value:,}'
     value = float(value)

@@ -1,9 +1,9 @@
-"""What a run that resumes finds of the steps before: all of it, as it was written.
+"""Checks that a resumed run's records of earlier steps are complete and unchanged.
 
-Files of lines (:data:`LINES`) have a line or more for each step, in the order of the
-steps. The commit of a checkpoint has a digest of the lines before its step. One of
-these files, ``digests.jsonl``, has a digest of each file of rollouts and evaluations.
-Runs older than digests have none to compare.
+Files of lines (:data:`LINES`) have lines in the order of the steps. The commit of a
+checkpoint has a digest of the lines before its step. One of these files,
+``digests.jsonl``, has a digest of each file of rollouts and evaluations. Runs that are
+older than digests are checked only for completeness.
 """
 
 import hashlib
@@ -25,20 +25,20 @@ _SHOWN_STEPS, _SHOWN_FILES = 5, 3
 
 
 def evaluation_name(split: str, step: int) -> str:
-    """The name of an evaluation's file of records, in ``evaluation/``."""
+    """Returns the name of an evaluation's file in ``evaluation/``."""
     return f'{split}_step_{step:08d}.jsonl'
 
 
 def rollouts_name(step: int) -> str:
-    """The name of a step's file of rollouts, in ``rollouts/``."""
+    """Returns the name of a step's file in ``rollouts/``."""
     return f'step_{step:08d}.jsonl'
 
 
 class LinesDigest:
-    """A digest of the lines of a file that grows.
+    """A digest of the lines of a growing file.
 
     Args:
-        content: the lines so far, all of steps before ``step``.
+        content: the lines so far, all from steps before ``step``.
         step: the next step.
     """
 
@@ -47,13 +47,13 @@ class LinesDigest:
         self._before = self._sha256.hexdigest()
 
     def add(self, step: int, line: bytes) -> None:
-        """Adds a line of a step, which is no earlier than that of the line before."""
+        """Adds a line; its step must not be earlier than that of the previous line."""
         if step > self._step:
             self._step, self._before = step, self._sha256.hexdigest()
         self._sha256.update(line)
 
     def before(self, step: int) -> str:
-        """The digest of the lines before a step, the newest or a later one."""
+        """Returns the digest of the lines before the newest step or a later one."""
         return self._before if step == self._step else self._sha256.hexdigest()
 
 
@@ -65,14 +65,14 @@ def missing_records(
     rollouts_every: int,
     diagnostics_every: int,
 ) -> list[str]:
-    """Names the records from before the step that a run resumes at which are gone.
+    """Lists the missing records of steps before ``resume_step``.
 
     Args:
         workdir: the run directory.
-        resume_step: the step of the newest checkpoint; ``None``: there is none.
-        splits_due: step -> the splits that were evaluated before it.
-        rollouts_every: steps between dumps of a step's rollouts; 0: never.
-        diagnostics_every: steps between diagnoses of a step; 0: never.
+        resume_step: the step of the newest checkpoint; ``None``: no checkpoint.
+        splits_due: returns the splits that are evaluated before a step.
+        rollouts_every: steps between files of rollouts; 0: none.
+        diagnostics_every: steps between diagnoses; 0: none.
 
     Raises:
         ValueError: a file of lines is damaged before its last line.
@@ -80,7 +80,7 @@ def missing_records(
     rows = (row for _, row in _read_rows(workdir / 'metrics.jsonl'))
     lines = {(row.get('split'), row['step']) for row in rows}
     if resume_step is None:
-        # The first step is taken from a checkpoint.
+        # A run saves a checkpoint before its first step.
         began = any(split == 'train' for split, _ in lines)
         return ['every checkpoint in checkpoints/'] if began else []
     files = {
@@ -108,13 +108,15 @@ def missing_records(
 def changed_records(
     workdir: pathlib.Path, *, step: int, digests: Mapping[str, str]
 ) -> list[str]:
-    """Names the files whose records before a step are not what was written.
+    """Lists the files whose records before a step have changed.
+
+    Does not list absent files of rollouts and evaluations.
 
     Args:
         workdir: the run directory.
-        step: of a checkpoint.
-        digests: of the lines before that step, by name of :data:`LINES`. It may have
-            none. A file of rollouts or of an evaluation that is absent is not named.
+        step: the step of a checkpoint.
+        digests: name of :data:`LINES` -> digest of the lines before ``step``; names
+            without a digest are not checked.
 
     Raises:
         ValueError: a file of lines is damaged before its last line.
@@ -154,9 +156,9 @@ def _format_steps(steps: Sequence[int]) -> str:
 
 
 def _read_rows(path: pathlib.Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    """The lines of a file of steps, each with its content; none if it is absent.
+    """Yields each line of a file with its parsed row; nothing if the file is absent.
 
-    Leaves out a last line that a kill cut short, if only by its line feed.
+    Skips an incomplete last line, even if only its line feed is missing.
     """
     if not path.exists():
         return
@@ -186,7 +188,7 @@ def _read_row(line: bytes) -> dict[str, Any]:
 
 
 def drop_lines(path: pathlib.Path, resume_step: int) -> bytes:
-    """Removes the lines of ``resume_step`` and later; returns the others."""
+    """Removes the lines of ``resume_step`` and later; returns the remaining lines."""
     rows = _read_rows(path)
     retained = b''.join(line for line, row in rows if row['step'] < resume_step)
     if path.exists() and len(retained) < path.stat().st_size:
@@ -195,7 +197,7 @@ def drop_lines(path: pathlib.Path, resume_step: int) -> bytes:
 
 
 def drop_files(workdir: pathlib.Path, resume_step: int) -> None:
-    """Removes the rollouts and the evaluations of ``resume_step`` and later."""
+    """Removes the rollout and evaluation files of ``resume_step`` and later."""
     for folder in ('rollouts', 'evaluation'):
         for path in sorted((workdir / folder).glob('*.jsonl')):
             match = _STEP_OF_FILE.search(path.name)

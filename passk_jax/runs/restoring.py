@@ -1,4 +1,4 @@
-"""Reads a checkpoint onto a mesh, or says on every process why not."""
+"""Restores a checkpoint on any mesh; an error is raised on every process."""
 
 import dataclasses
 import pathlib
@@ -22,11 +22,11 @@ from passk_jax.runtime import hosts
 PyTree = Any
 Value = TypeVar('Value')
 
-# NFS shows what is new in a directory within a minute, as it is mounted by default.
+# NFS with default options shows new files within a minute.
 _UNSEEN_SECONDS = 90
 _LOOK_AGAIN_SECONDS = 1
 
-# Words of errors that are not about the data: another try may succeed.
+# Words of errors that are not about the data, so another try may succeed.
 _NOT_OF_THE_DATA = (
     'RESOURCE_EXHAUSTED',
     'UNAVAILABLE',
@@ -36,12 +36,12 @@ _NOT_OF_THE_DATA = (
 
 
 def seen_steps(directory: pathlib.Path) -> tuple[int, ...]:
-    """The steps that process 0 sees saved; every process of the run must call it."""
+    """Returns the saved steps that process 0 sees; every process must call it."""
     return tuple(hosts.broadcast(lambda: list(saved_steps(directory))))
 
 
 def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
-    """The checkpoint of ``step``; ``None`` chooses the newest that process 0 sees."""
+    """Returns the path of ``step``'s checkpoint; ``None``: the newest on process 0."""
     steps = seen_steps(directory)
     if not steps:
         state = 'is empty' if directory.is_dir() else 'does not exist'
@@ -55,9 +55,9 @@ def choose(directory: pathlib.Path, step: int | None) -> pathlib.Path:
 
 
 def commit_of(path: pathlib.Path) -> Commit:
-    """The commit that process 0 reads; errors as in :func:`restore`.
+    """Returns the commit that process 0 reads; errors as in :func:`restore`.
 
-    Another process may still see the one that was there before, or none: then it waits.
+    Other processes wait until they see the checkpoint too.
     """
 
     def read() -> dict[str, Any]:
@@ -96,14 +96,14 @@ def restore(
 
     Args:
         path: a complete checkpoint.
-        targets: what the items are like; see :meth:`Checkpoints.restore`.
+        targets: the structure of each item; see :meth:`Checkpoints.restore`.
 
     Returns:
         The caller's JSON, and the items.
 
     Raises:
-        CorruptionError: it is not what was written.
-        ValueError: it does not fit; the message lists every difference.
+        CorruptionError: the checkpoint is damaged.
+        ValueError: it does not fit the targets; the message lists every difference.
     """
     commit = commit_of(path)
     flat = {name: arrays.flatten(tree) for name, tree in targets.items()}
@@ -171,7 +171,7 @@ def _check_digests(
 
 
 def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
-    """What ``make`` makes; damage that one process finds is raised on all."""
+    """Returns what ``make`` returns; raises a CorruptionError of one process on all."""
     placed: list[Value] = []
 
     def attempt() -> str:
@@ -189,12 +189,12 @@ def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
 def _differences(
     name: str, held: Mapping[str, str], target: Mapping[str, Any]
 ) -> list[str]:
-    """One line for each array that differs or that only one side has.
+    """Returns a line for each array that differs or is on one side only.
 
     Args:
-        name: the item's.
-        held: what the checkpoint has, as :func:`array_digests.kind` says it.
-        target: what is wanted.
+        name: the item's name.
+        held: path -> :func:`array_digests.kind` in the checkpoint.
+        target: path -> target array.
     """
     wanted = {key: array_digests.kind(x) for key, x in target.items()}
     lines = []

@@ -1,4 +1,4 @@
-"""Which checkpoints of a run to keep."""
+"""Decides which checkpoints of a run to keep."""
 
 import dataclasses
 import math
@@ -10,13 +10,13 @@ from passk_jax.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Retention:
-    """Which checkpoints stay once a newer one is on disk.
+    """A rule for the checkpoints to keep once a newer one is on disk.
 
     Attributes:
-        latest: how many of the newest, at least 1.
-        every: each whose step is a multiple of this stays too; 0: none.
-        best: the one with the largest value of this metric of an evaluation,
-            ``'<split>/<metric>'``, stays too; the earliest of equals. ``''``: none.
+        latest: how many of the newest to keep, at least 1.
+        every: also keep each step that is a multiple of this; 0: none.
+        best: also keep the checkpoint with the largest value of this metric of an
+            evaluation, ``'<split>/<metric>'``, the earliest of equals; ``''``: none.
     """
 
     latest: int
@@ -25,18 +25,18 @@ class Retention:
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> 'Retention':
-        """Makes the retention that the configuration asks for."""
+        """Makes the retention of the configuration."""
         return cls(config.keep, every=config.keep_every, best=config.keep_best)
 
     def retain(
         self, steps: Sequence[int], metrics_of: Callable[[int], Mapping[str, float]]
     ) -> set[int]:
-        """The steps to keep.
+        """Returns the steps to keep.
 
         Args:
-            steps: of all checkpoints, ascending.
-            metrics_of: the metrics of the evaluation before a step, by name; empty if
-                there was none.
+            steps: the steps of all checkpoints, ascending.
+            metrics_of: returns the metrics of the evaluation before a step, by name;
+                empty without an evaluation.
         """
         retained = set(steps[-self.latest :])
         if self.every:
@@ -51,12 +51,17 @@ class Retention:
 
 
 def check_best(best: str, metrics: Mapping[str, float]) -> None:
-    """Checks which is best by a metric of a category, ``'<split>/<category>/<name>'``.
+    """Checks a ``keep_best`` that names a category, ``'<split>/<category>/<metric>'``.
 
-    Those of a whole split were checked before; an evaluation may leave them undefined.
+    Metrics of a whole split are checked with the config, and an evaluation may leave
+    them undefined.
+
+    Args:
+        best: the value of ``checkpoint.keep_best``.
+        metrics: the metrics of an evaluation.
 
     Raises:
-        ValueError: an evaluation has no such metric.
+        ValueError: the evaluation has no such metric.
     """
     category_metrics = sorted(name for name in metrics if name.count('/') > 1)
     if best.count('/') > 1 and best not in category_metrics:

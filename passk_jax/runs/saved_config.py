@@ -1,7 +1,7 @@
-"""The configuration of an existing run, adapted to the devices of this process.
+"""Reads the configuration of an existing run, and adapts it to this process's devices.
 
-``evaluate`` and ``export`` may use other devices than the training did. Those need
-another mesh and another attention kernel.
+``evaluate`` and ``export`` may use other devices than training did, with another mesh
+and another attention kernel.
 """
 
 import dataclasses
@@ -19,10 +19,11 @@ _AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
 
 
 def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConfig:
-    """Reads the configuration a run started with and fits it to this process's devices.
+    """Reads a run's configuration and adapts it to this process's devices.
 
-    A kernel that some devices lack becomes ``'auto'``, which chooses the same kernel on
-    the run's devices. ``pack_sizes`` becomes 0, because only the learner packs.
+    Attention kernels that some devices lack become ``'auto'``, which chooses the same
+    kernel on the run's devices. ``pack_sizes`` becomes 0, because only the learner
+    packs.
 
     Args:
         workdir: the run directory.
@@ -46,7 +47,7 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
 
 
 def parse_mesh(mesh: str) -> dict[str, int]:
-    """The size of each axis of a mesh, from the flag; ValueError if malformed."""
+    """Parses ``--mesh`` into the size of each axis; InputError if it is malformed."""
     sizes = mesh.split(',')
     if len(sizes) != len(_AXES) or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
         raise InputError(f'{mesh=} must be {",".join(_AXES)}, for example -1,1,1,1')
@@ -54,7 +55,7 @@ def parse_mesh(mesh: str) -> dict[str, int]:
 
 
 def config_file(workdir: pathlib.Path) -> pathlib.Path:
-    """The configuration of a run; InputError if this is not a run directory."""
+    """Returns the path of a run's config; InputError if there is none."""
     path = workdir / 'config.json'
     if not path.is_file():
         raise InputError(f'{workdir} is not a run directory: {path} is absent')
@@ -62,14 +63,14 @@ def config_file(workdir: pathlib.Path) -> pathlib.Path:
 
 
 def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
-    """The stage of a run, which may leave it open.
+    """Resolves the number of a run's first stage.
 
     Args:
-        stage: the stage; -1: one more than the last of the run that ``init`` goes on
-            from, or else 0.
-        init: where the run's parameters come from.
-        workdir: the run directory. A run that has begun keeps its stage, so the earlier
-            run may be gone.
+        stage: the number; -1: one more than the last stage of the run that ``init``
+            starts from, or else 0.
+        init: the source of the first policy.
+        workdir: the run directory. A run that has begun keeps its number, even if the
+            earlier run is gone.
 
     Raises:
         ValueError: the earlier run has no readable configuration.
@@ -78,18 +79,15 @@ def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
         return stage
     if init.kind != 'checkpoint':
         return 0
-    own_file = workdir / 'config.json'
-    if (
-        own_file.exists()
-        and (saved := _read(own_file)).init.checkpoint == init.checkpoint
-    ):
+    path = workdir / 'config.json'
+    if path.exists() and (saved := _read(path)).init.checkpoint == init.checkpoint:
         return saved.stage
     earlier = run_config(pathlib.Path(init.checkpoint).expanduser())
     return configs.stages_of(earlier)[-1].config.stage + 1
 
 
 def _read(path: pathlib.Path) -> ExperimentConfig:
-    """Reads the file, which this version of the program must have written."""
+    """Reads a config; InputError if another version of the program wrote it."""
     which = 'git.json beside it says which version of passk_jax wrote it'
     try:
         values = configs.with_new_options(read_json(path))
@@ -99,20 +97,19 @@ def _read(path: pathlib.Path) -> ExperimentConfig:
     except ValueError as error:
         raise InputError(f'{path} is not a config: {error} ({which})') from error
     raise InputError(
-        f'{path} is from another version of passk_jax ({which}): only one of the two '
-        f'has {differing}'
+        f'{path} is from another version of passk_jax ({which}): the keys {differing} '
+        'exist in only one of the two versions'
     )
 
 
 def _differing_keys(section: type, values: Any, prefix: str = '') -> Iterator[str]:
-    """Dotted keys that only the section or only the file's values have."""
+    """Yields the dotted keys that are only in the section or only in the values."""
     if not isinstance(values, Mapping):
         return
     kinds, other_keys_field = checks.fields(section)
     missing, unknown = kinds.keys() - values, values.keys() - kinds
-    yield from (
-        prefix + name for name in missing | (set() if other_keys_field else unknown)
-    )
+    differing = missing if other_keys_field else missing | unknown
+    yield from (prefix + name for name in differing)
     for name in kinds.keys() & values.keys():
         if dataclasses.is_dataclass(kinds[name]):
             yield from _differing_keys(kinds[name], values[name], f'{prefix}{name}.')

@@ -1,4 +1,4 @@
-"""A save that is under way: a thread of every process writes, process 0 commits."""
+"""Saves in the background: a thread of every process writes, process 0 commits."""
 
 import contextlib
 import pathlib
@@ -17,14 +17,14 @@ from passk_jax.runtime import hosts
 
 
 class Saving:
-    """Copies a state to the host, and writes it in the background.
+    """A running save, which copies a state to the host and writes it in the background.
 
     Args:
-        path: the directory of the checkpoint; half a checkpoint there is removed.
+        path: the directory of the checkpoint; an incomplete one there is removed.
         items: pytrees of arrays by name.
         meta: a JSON object.
-        after: called on process 0 once the checkpoint is complete. The run goes on if
-            it cannot write or delete.
+        after: called on process 0 once the checkpoint is complete. An OSError of it is
+            only logged.
 
     Raises:
         NonFiniteError: a value is NaN or infinite; nothing is written.
@@ -53,20 +53,20 @@ class Saving:
         self._thread.start()
 
     def check(self) -> None:
-        """Raises what has gone wrong on this process so far."""
+        """Raises this process's error so far, if any."""
         if self._error is not None:
             with self._named_errors():
                 self._raise()
 
     def finish(self) -> None:
-        """Waits until this process has done its part, and raises as :meth:`check`."""
+        """Waits until this process has written its part; raises as :meth:`check`."""
         self._thread.join()
         if self._error is not None:
             self._give_up()
         self.check()
 
     def wait(self) -> None:
-        """Waits until the checkpoint is complete; ValueError if it cannot be."""
+        """Waits until the checkpoint is complete; InputError if saving failed."""
         self._thread.join()
         try:
             with self._named_errors():
@@ -80,52 +80,45 @@ class Saving:
             finish()
             if jax.process_index() == 0:
                 write_commit(self._path, commit)
-                self._clean_up()
+                try:
+                    self._after()
+                except OSError as error:
+                    logging.warning('cannot remove old checkpoints: %s', error)
         except BaseException as error:
-            # The main thread raises it.
+            # The main thread raises it later.
             self._error = error
-
-    def _clean_up(self) -> None:
-        try:
-            self._after()
-        except OSError as error:
-            logging.warning('cannot remove what is not to be kept: %s', error)
 
     def _raise(self) -> None:
         if self._error is not None:
             raise self._error
 
     def _give_up(self) -> None:
-        # Half a checkpoint would keep the disk full.
+        # An incomplete checkpoint would keep the disk full.
         with contextlib.suppress(OSError):
             self._remove_half()
 
     def _remove_half(self) -> None:
-        if (
-            jax.process_index() == 0
-            and self._path.exists()
-            and not is_committed(self._path)
-        ):
-            shutil.rmtree(self._path)
+        path = self._path
+        if jax.process_index() == 0 and path.exists() and not is_committed(path):
+            shutil.rmtree(path)
 
     @contextlib.contextmanager
     def _named_errors(self) -> Iterator[None]:
         complete = list(saved_steps(self._path.parent))
-        what = f'checkpoint {self._path} could not be saved ({complete=})'
-        with named_errors(what):
+        with named_errors(f'checkpoint {self._path} could not be saved ({complete=})'):
             yield
 
 
 @contextlib.contextmanager
 def named_errors(what: str) -> Iterator[None]:
-    """Turns any error into one that says what to do.
+    """Turns any error into an InputError that says what to do.
 
     TensorStore reports a full disk as a ValueError; Orbax raises bare exceptions.
     """
     try:
         yield
     except ElsewhereError:
-        # It says what to do, and the cause is not here.
+        # Its message already names the process that failed, and why.
         raise
     except Exception as error:
         raise InputError(
@@ -135,7 +128,7 @@ def named_errors(what: str) -> Iterator[None]:
 
 
 def _check_finite(path: pathlib.Path, bad: list[str]) -> None:
-    """Raises NonFiniteError, so that no NaN takes the place of the last good state."""
+    """Raises NonFiniteError, so that no NaN replaces the last good state."""
     if bad:
         names = ', '.join(bad[:3]) + (f' and {len(bad) - 3} more' if bad[3:] else '')
         raise NonFiniteError(

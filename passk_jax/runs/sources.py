@@ -1,8 +1,8 @@
-"""The files that decide what a run does, besides its code; the run remembers them.
+"""Records digests of a run's input files, and checks them when the run resumes.
 
-``<workdir>/sources.json`` has the SHA-256 digests of the model's configuration, its
-tokenizer with the chat template, its generation config, and the Python files of a
-user's own (plugins.py). The weights are not among them: a run reads them once.
+``<workdir>/sources.json`` has the SHA-256 digests of the model's configuration,
+generation config and tokenizer with its chat template, and of the user's Python files
+(plugins.py). It does not cover the weights, because a run reads them only once.
 """
 
 import json
@@ -31,12 +31,12 @@ def remember_sources(
 ) -> None:
     """Writes the digests of a run's sources, or checks those of a run that has begun.
 
-    A run that lost them gets those of now, if it may go on (see ``--accept_loss``).
+    A run that lost its digests and may go on (see ``--accept_loss``) gets new ones.
 
     Args:
         workdir: the run directory.
-        model: names the model's sources.
-        settings: a part of the configuration, which may name files of a user's own.
+        model: the model's configuration, which names its sources.
+        settings: a part of the configuration that may name the user's Python files.
         begun: whether the run has begun.
 
     Raises:
@@ -51,14 +51,14 @@ def remember_sources(
 def check_sources(
     workdir: pathlib.Path, model: ModelConfig, settings: Any = ()
 ) -> None:
-    """Checks that the sources are still those that the run began with.
+    """Checks that the sources have not changed since the run began.
 
     Args:
-        workdir, model, settings: as in :func:`remember_sources`; a source that these do
-            not name is not checked.
+        workdir, model, settings: as in :func:`remember_sources`; only sources that
+            these name are checked.
 
     Raises:
-        ValueError: a file changed, came or went; or a source cannot be read.
+        ValueError: a file was changed, added or removed; or a source is unreadable.
     """
     if not (workdir / _NAME).exists():
         return
@@ -78,12 +78,12 @@ def check_sources(
 
 
 def missing_sources(workdir: pathlib.Path, model: ModelConfig) -> list[str]:
-    """Names the file of digests if a run has sources, and the file is gone."""
+    """Returns the name of the file of digests if it is missing; else nothing."""
     return [_NAME] if _sources(model) and not (workdir / _NAME).exists() else []
 
 
 def _digests(model: ModelConfig, settings: Any) -> Digests:
-    """The digest of each file of each source that is there, by source and name."""
+    """Returns source -> file name -> digest."""
     return {source: dict(_files(source)) for source in sorted(_sources(model))} | {
         file: {pathlib.Path(file).name: digest}
         for file, digest in plugins.digests_in(settings).items()

@@ -1,9 +1,9 @@
-"""Where the processes of a run are: for a heartbeat, and to find the slowest of them.
+"""Tracks the phase of every process, for a heartbeat and to find the slowest process.
 
-Every process tells process 0 of each phase that it begins, over the connection of
-:mod:`passk_jax.runtime.peers`. So process 0 knows where the others are even while its
-own loop is stuck in a collective. All times are those of its clock when the news
-arrives.
+Every process tells process 0 when it begins a phase, over the connection of
+:mod:`passk_jax.runtime.peers`. So process 0 knows the phases of all processes even
+while its loop is stuck in a collective. Times are those of process 0's clock when the
+news arrives.
 """
 
 import collections
@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable
 
-# A process that begins one of them has done its own share of the work and waits for the
-# others. Whatever else is slow on the host of one, such as feeding or writing, shows
-# here too; what is slow on a device does not, for all devices wait for it.
+# The phases in which a process that has done its work waits for the others. Delays on a
+# host, such as slow reading or writing, show here. A slow device does not, because all
+# devices wait for it.
 MEETINGS = ('gather', 'wait')
 
 
 class Whereabouts:
-    """What process 0 knows of every process.
+    """The current phase of every process, as process 0 knows it.
 
     Args:
         clock: returns seconds.
@@ -27,26 +27,24 @@ class Whereabouts:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic):
         self._clock, self._lock = clock, threading.Lock()
-        # By process: phase, step, host, and when it began.
+        # Process -> phase, step, host, and when the phase began.
         self._now: dict[int, tuple[str, int, str, float]] = {}
-        # By meeting and step: by process, when it came, each time.
+        # (Meeting, step) -> process -> its arrival times.
         self._came: dict[tuple[str, int], dict[int, list[float]]] = {}
 
     def note(self, process: int, phase: str, step: int, host: str) -> None:
-        """Says that a process, on a host of this name, begins a phase of a step."""
+        """Records that a process begins a phase of a step; ``host`` is its machine."""
         with self._lock:
             now = self._clock()
             self._now[process] = phase, step, host, now
             if phase in MEETINGS:
-                came = self._came.setdefault(
-                    (phase, step), collections.defaultdict(list)
-                )
-                came[process].append(now)
+                came = self._came.setdefault((phase, step), {})
+                came.setdefault(process, []).append(now)
 
     def late(self, *, seconds: float) -> str:
-        """Where all processes are, if one has been in a phase for so long; else ``''``.
+        """Describes the phases of all processes, those furthest behind first.
 
-        Those furthest behind come first.
+        Returns ``''`` unless a process has been in its phase for ``seconds`` or more.
         """
         with self._lock:
             together = collections.defaultdict(list)
@@ -62,14 +60,13 @@ class Whereabouts:
         )
 
     def slowest(self, step: int) -> tuple[int, float] | None:
-        """The process for which the others waited most at the meetings of a step.
+        """Returns the process that the others waited for longest at a step's meetings.
 
-        Forgets the meetings up to this step.
+        Drops the recorded meetings up to this step.
 
         Returns:
-            The process, and by how many seconds it came later than the median process
-            (of an even number, the earlier of the two in the middle), over all
-            meetings; ``None`` for a single process.
+            The process, and how many seconds it arrived after the median process (the
+            lower median), summed over the meetings; ``None`` for a single process.
         """
         lateness: dict[int, float] = collections.defaultdict(float)
         with self._lock:
@@ -78,7 +75,7 @@ class Whereabouts:
                 if key[1] < step:
                     continue
                 for times in zip(*came.values(), strict=False):
-                    # Of two processes the mean would be half of the delay.
+                    # The lower median: with two processes, the mean halves the delay.
                     median = statistics.median_low(times)
                     for process, when in zip(came, times, strict=True):
                         lateness[process] += when - median
@@ -89,7 +86,7 @@ class Whereabouts:
 
 
 def _names(who: list[tuple[float, str]]) -> str:
-    """At most four of them by name.
+    """Formats processes: up to four by name, more as a count.
 
     >>> _names([(0.0, '0 (a)'), (0.0, '1 (b)')])
     'processes 0 (a), 1 (b)'

@@ -1,7 +1,7 @@
-"""Keeps compiled programs for the next process, and logs slow compilations by name.
+"""Turns on JAX's persistent compilation cache, and logs slow compilations by name.
 
-``JAX_COMPILATION_CACHE_DIR`` and JAX's other settings of its persistent cache take
-precedence, and ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off.
+JAX's settings take precedence: ``JAX_COMPILATION_CACHE_DIR`` chooses a directory, and
+``JAX_ENABLE_COMPILATION_CACHE=false`` turns the cache off.
 """
 
 import hashlib
@@ -17,13 +17,13 @@ from jax._src import distributed
 DIRECTORY = '~/.cache/passk_jax/xla'
 SHARED_NAME = 'xla'
 
-# Programs that compile sooner are not worth a file.
+# Faster compilations are not cached.
 _MIN_SECONDS = 0.2
-# The least recently used go first. JAX locks a cache that has a limit, so processes
-# that run side by side can share it.
+# JAX removes the least recently used programs first. It locks a cache with a limit, so
+# processes on one machine can share it.
 _MAX_BYTES = 2 << 30
-_LONG_SECONDS = 5.0
-# JAX reports the first just before it compiles a program, and the second after.
+_LONG_SECONDS = 10.0
+# JAX reports the first event just before it compiles a program, the second after.
 _LOWERED = '/jax/core/compile/jaxpr_to_mlir_module_duration'
 _COMPILED = '/jax/core/compile/backend_compile_duration'
 
@@ -31,8 +31,8 @@ _COMPILED = '/jax/core/compile/backend_compile_duration'
 def keep_programs(workdir: pathlib.Path) -> None:
     """Turns the persistent cache on; call it before anything is compiled.
 
-    Only process 0 writes it, so several processes share one in ``workdir``. Nothing
-    there is ever removed.
+    The processes of a multi-host run share a cache in ``workdir``, which only process 0
+    writes. Its programs are never removed.
     """
     jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
     if jax.config.values['jax_compilation_cache_dir'] is not None:
@@ -50,7 +50,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
     except OSError:
         writable = False
     if not writable:
-        logging.warning('cannot write %s: every process compiles anew', path)
+        logging.warning('cannot write %s: compiled programs are not cached', path)
         return
     jax.config.update('jax_compilation_cache_dir', str(path))
     jax.config.update('jax_compilation_cache_max_size', _MAX_BYTES)
@@ -58,7 +58,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
 
 
 def _machine() -> str:
-    """Names this kind of CPU: a program for another one might not run on it."""
+    """Returns a name for this kind of CPU, because programs need not run on another."""
     try:
         lines = pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines()
     except OSError:
@@ -71,7 +71,7 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """Logs a long compilation, once while it runs and once when it ends."""
+    """A listener that logs long compilations; very long ones also while they run."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, threading.Timer] = {}
@@ -80,7 +80,8 @@ class _SlowCompilations:
         program = str(kwargs.get('fun_name', 'a program'))
         if event == _LOWERED:
             self._forget(program)
-            timer = threading.Timer(_LONG_SECONDS, _say, ('compiling %s', program))
+            message = 'compiling %s', program
+            timer = threading.Timer(4 * _LONG_SECONDS, _say, message)
             timer.daemon = True
             self.waiting[program] = timer
             timer.start()
@@ -95,5 +96,5 @@ class _SlowCompilations:
 
 
 def _say(message: str, *values: object) -> None:
-    # Called by a timer's thread, absl would name that module as the speaker.
+    # A timer that calls absl directly would be logged as the source.
     logging.info(message, *values)

@@ -1,4 +1,4 @@
-"""How several processes find one another, wait for one another, and agree.
+"""Connects the processes of a run, synchronizes them and shares values among them.
 
 A command that can run on several hosts passes its ``--hosts`` to :func:`join_hosts`
 before anything asks JAX for devices.
@@ -26,14 +26,14 @@ from passk_jax.runtime import peers
 
 Value = TypeVar('Value')
 
-# How long a process waits for the others, and after how long it says so.
+# How long a process waits for the others, and when it first reports that it waits.
 _JOIN_SECONDS = 300
 _SILENT_SECONDS = 15
 
-# How long another process waits for the name of process 0 to be known.
+# How long a process waits until the host name of process 0 resolves.
 _NAME_SECONDS = 10
 
-# Where process 0 says at which port it listens to the others.
+# The key under which process 0 publishes the port at which it listens.
 _PORT = 'passk_jax/port'
 _PORT_MILLISECONDS = 300_000
 
@@ -42,13 +42,14 @@ def join_hosts(hosts: str) -> None:
     """Connects this process to the others of its run.
 
     Args:
-        hosts: ``''`` to find the other workers if this is one of a TPU pod, and to stay
-            alone elsewhere; ``'auto'`` if JAX can find the others by itself;
-            ``'address:port,count,index'`` to name them. If some do not come within
-            five minutes, the process says so and ends.
+        hosts: ``''`` finds the other workers on a TPU pod, and stays alone elsewhere.
+            ``'auto'`` lets JAX find the others. ``'address:port,count,index'`` gives
+            the address of process 0, the number of processes and this one's index.
+            If some process has not joined within five minutes, this process reports it
+            and exits.
 
     Raises:
-        ValueError: ``hosts`` has none of these forms, its address leads nowhere, its
+        ValueError: ``hosts`` has none of these forms, its address does not resolve, its
             port is in use, or JAX finds no other process.
     """
     if hosts in ('', 'auto'):
@@ -68,10 +69,10 @@ def join_hosts(hosts: str) -> None:
 
 
 def _check_address(host: str, port: int, *, listens: bool) -> None:
-    """Raises InputError where JAX would end by a signal, or wait for minutes.
+    """Raises InputError where JAX would crash or wait for minutes.
 
     Args:
-        host, port: of process 0.
+        host, port: the address of process 0.
         listens: whether this is process 0, which listens there.
     """
     if not 0 < port < 2**16:
@@ -82,7 +83,7 @@ def _check_address(host: str, port: int, *, listens: bool) -> None:
             socket.getaddrinfo(host.strip('[]'), port, type=socket.SOCK_STREAM)
             break
         except (OSError, UnicodeError) as error:
-            # The name of a process that starts may come to be known a little later.
+            # The name of a machine that is just starting may resolve a little later.
             if time.monotonic() >= until:
                 raise InputError(f'--hosts: there is no {host=} ({error})') from error
         time.sleep(1)
@@ -92,37 +93,35 @@ def _check_address(host: str, port: int, *, listens: bool) -> None:
 
 
 def _on_a_pod() -> bool:
-    """Whether this is one of several workers of a TPU, and runs on its chips."""
+    """Returns whether this process uses a TPU that has several workers."""
     platforms = jax.config.values['jax_platforms']
     if platforms and 'tpu' not in platforms.split(','):
         return False
     try:
-        here = [
-            cluster
+        return any(
+            cluster.is_env_present() and cluster.get_process_count() > 1
             for cluster in (GkeTpuCluster, GceTpuCluster)
-            if cluster.is_env_present()
-        ]
-        return any(cluster.get_process_count() > 1 for cluster in here)
+        )
     except OSError:
-        # Nothing tells this machine about others.
+        # The metadata server does not answer, so there is no pod.
         return False
 
 
 def _join(
     address: str | None = None, count: int | None = None, index: int | None = None
 ) -> None:
-    """Waits for the others; without arguments JAX finds them."""
+    """Waits until all processes have joined; without arguments JAX finds them."""
     came = threading.Event()
     threading.Thread(target=_wait, args=(came,), daemon=True).start()
     try:
-        # JAX would end with a trace of C++, so this process ends before it does.
+        # JAX would abort with a C++ trace, so _wait ends this process before that.
         jax.distributed.initialize(
             coordinator_address=address,
             num_processes=count,
             process_id=index,
             initialization_timeout=2 * _JOIN_SECONDS,
         )
-    # What its environment says of others may be anything.
+    # A wrong environment can make JAX raise any of these.
     except (ValueError, RuntimeError, LookupError, OSError) as e:
         what = f'--hosts=auto: JAX finds no other process here ({e})'
         raise InputError(what if address is None else f'--hosts: {e}') from e
@@ -132,7 +131,7 @@ def _join(
 
 
 def _wait(came: threading.Event) -> None:
-    """Says for whom this process waits, and ends it if they do not come."""
+    """Reports that this process waits, and ends it if the others do not join."""
     if came.wait(_SILENT_SECONDS):
         return
     state = distributed.global_state
@@ -150,13 +149,13 @@ def _wait(came: threading.Event) -> None:
 
 
 def _watch_peers() -> None:
-    """Lets no process of the run outlive another; see ``peers.py``."""
+    """Connects the processes, so that all end if one does; see ``peers.py``."""
     state = distributed.global_state
     index, count = state.process_id, state.num_processes
     if count == 1:
         return
     client, address = state.client, state.coordinator_address
-    # Several processes have both.
+    # JAX sets both if there are several processes.
     assert client is not None
     assert address is not None
     server = peers.listen() if index == 0 else None
@@ -168,14 +167,14 @@ def _watch_peers() -> None:
 
 
 def expect_chips(expected: str) -> None:
-    """Refuses to go on with fewer or more processes or chips than a run was given.
+    """Checks the number of processes and chips of the run.
 
     Args:
         expected: ``'processes,chips'``, both over the whole run; ``''``: any. On older
             TPUs a chip is two devices.
 
     Raises:
-        ValueError: ``expected`` has another form, or others are there.
+        ValueError: ``expected`` has another form, or the numbers differ.
     """
     if not expected:
         return
@@ -223,24 +222,24 @@ def fetch(tree: Any) -> Any:
 
 
 def gather(make: Callable[[], Value]) -> list[Value]:
-    """What each process makes, on all of them; all processes must call it.
+    """Returns what ``make`` returns on each process; every process must call it.
 
     Args:
-        make: makes a value that JSON can hold.
+        make: returns a value that JSON can hold.
 
     Returns:
-        A value for each process, in their order.
+        A value for each process, in the order of their indices.
 
     Raises:
-        BaseException: whatever ``make`` raised here.
-        ElsewhereError: it raised on another process.
+        BaseException: whatever ``make`` raised on this process.
+        ElsewhereError: ``make`` raised on another process.
     """
     if jax.process_count() == 1:
         return [make()]
     error = None
     try:
         message = json.dumps({'made': make()})
-    except BaseException as e:  # The others wait for something.
+    except BaseException as e:  # The others wait for a message from this process.
         error, message = e, json.dumps({'raised': with_class(e)})
     values = [json.loads(text) for text in _gather_bytes(message.encode())]
     if error is not None:
@@ -252,22 +251,22 @@ def gather(make: Callable[[], Value]) -> list[Value]:
 
 
 def broadcast(make: Callable[[], Value]) -> Value:
-    """What process 0 makes, on every process; all of them must call it.
+    """Returns what ``make`` returns on process 0; every process must call it.
 
-    Use it to read a shared file system, which may show the others a file later: all
-    processes must do the same. Args, errors: as in :func:`gather`, but the others do
-    not call ``make``.
+    Use it to read a shared file system, where other processes may see a new file later
+    than process 0. Args, errors: as in :func:`gather`, but only process 0 calls
+    ``make``.
     """
     values = gather(lambda: None if jax.process_index() else make())
-    # Process 0 has called it, whatever the others have.
+    # Only process 0 has called make.
     return cast(Value, values[0])
 
 
 def _gather_bytes(data: bytes) -> list[bytes]:
-    """The bytes of every process, in their order, whatever that of their devices."""
+    """Returns the bytes of every process, in the order of processes, not of devices."""
     about = np.array([jax.process_index(), len(data)], np.int32)
     abouts = multihost_utils.process_allgather(about)
-    # Each length would be a program of its own, so pad to a power of two.
+    # Pad to a power of two: every length of its own would need another compilation.
     padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
     rows = multihost_utils.process_allgather(padded)

@@ -1,10 +1,10 @@
-"""The processes of a run end together, wherever they wait for one another.
+"""Ends all processes of a run when one of them ends.
 
-Processes wait in collectives, which do not end if one of them stays away. So each holds
-a connection to process 0. A process that fails says so over it, by :func:`fail`. The
-kernel closes the connection of one that is killed, and keepalive finds a machine that
-is gone. Process 0 tells all which end came first, and every process says that in one
-line and leaves with its status. :func:`tell` sends other news to process 0.
+A collective never returns if one process stays away. So each process holds a connection
+to process 0. A process that fails reports it there by :func:`fail`. The kernel closes
+the connection of a killed process, and keepalive detects a lost machine. Process 0
+tells all processes of the first failure. Each prints it in one line and exits with its
+status. :func:`tell` sends other news to process 0.
 """
 
 import atexit
@@ -20,24 +20,24 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 EXIT_PEER_GONE = 43
-"""Exit status if another process of the run is gone: start all of them again."""
+"""Exit status after another process of the run was lost: start all of them again."""
 
 # Keepalive: seconds without traffic, seconds between probes, and probes.
 _KEEPALIVE = {'TCP_KEEPIDLE': 5, 'TCP_KEEPINTVL': 2, 'TCP_KEEPCNT': 5}
-# How long an error waits for the news that it follows from a lost process.
+# How long a failing process waits for news of an earlier failure that caused its own.
 _NEWS_SECONDS = 0.5
 _PATIENCE_SECONDS = 10.0
 _CONNECT_SECONDS = 300
 
 _watch: 'Watch | None' = None
 _listener: Callable[[int, Any], None] | None = None
-# The last news of every other process, which may come before this one listens.
+# The last news of every other process, which may arrive before listen_to is called.
 _news: dict[int, Any] = {}
 _hearing = threading.Lock()
 
 
 def listen(port: int = 0) -> socket.socket:
-    """Opens a socket at which process 0 listens to the others; 0: on a free port."""
+    """Opens the socket at which process 0 listens; port 0 chooses a free port."""
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     return socket.create_server(
@@ -48,12 +48,12 @@ def listen(port: int = 0) -> socket.socket:
 def watch(
     index: int, count: int, *, server: socket.socket | None, address: tuple[str, int]
 ) -> None:
-    """Watches the other processes until this one ends; all of them must call it.
+    """Watches the other processes until this one ends; every process must call it.
 
     Args:
-        index, count: of this process, and of all.
-        server: of process 0, from :func:`listen`.
-        address: where that can be reached.
+        index, count: this process's index, and the number of processes.
+        server: the socket from :func:`listen` on process 0; ``None`` on others.
+        address: the host and port of that socket.
 
     Raises:
         OSError: a process does not connect in time.
@@ -69,14 +69,14 @@ def watch(
 
 
 def _accept(server: socket.socket, count: int) -> dict[int, socket.socket]:
-    """The connections of all other processes to process 0."""
+    """Returns the connections of all other processes to process 0, by process."""
     connections: dict[int, socket.socket] = {}
     server.settimeout(_CONNECT_SECONDS)
     with server:
         while len(connections) < count - 1:
             connection, _ = server.accept()
             connection.settimeout(_PATIENCE_SECONDS)
-            # Anybody may connect.
+            # Ignore connections from other programs.
             with contextlib.suppress(OSError, ValueError):
                 number = int(connection.makefile('rb', buffering=0).readline())
                 connections[number] = connection
@@ -91,24 +91,24 @@ def fail(
     elsewhere: bool = False,
     stacks: bool = False,
 ) -> None:
-    """Ends this process, which failed, and the others; returns if there is no other.
+    """Ends this process, which failed, and all others; returns in a single process.
 
     Args:
-        status: the exit status; if another end came first, its status counts.
-        reason: the error, as the others show it.
-        text: what this process shows.
-        elsewhere: whether the cause lies in another process, which is about to say so.
-        stacks: whether the others show the stacks of their threads.
+        status: the exit status; the status of an earlier failure takes precedence.
+        reason: the error that the other processes print.
+        text: the text that this process prints.
+        elsewhere: whether another process caused the error and will report it soon.
+        stacks: whether the other processes print the stacks of their threads.
     """
     if _watch is not None:
         _watch.fail(status, reason, text=text, elsewhere=elsewhere, stacks=stacks)
 
 
 def listen_to(listener: Callable[[int, Any], None] | None) -> None:
-    """From now on calls ``listener(process, news)`` with the news of :func:`tell`.
+    """Sets the function that receives the news of :func:`tell`; ``None``: no function.
 
-    Only process 0 hears the others, each in a thread of its own. It first hears what
-    each told last. ``None`` ends the calls.
+    Only process 0 calls ``listener(process, news)``: first with the last news of each
+    other process, then with all news. Each process's news arrive in their own thread.
     """
     global _listener
     with _hearing:
@@ -119,7 +119,7 @@ def listen_to(listener: Callable[[int, Any], None] | None) -> None:
 
 
 def tell(news: Any) -> None:
-    """Tells process 0 something that JSON can hold; it does not wait for an answer."""
+    """Sends news, any JSON value, to process 0; does not wait for an answer."""
     if _watch is None:
         _hear(0, news)
     else:
@@ -140,9 +140,9 @@ class Watch:
     def __init__(self, index: int, count: int, connections: dict[int, socket.socket]):
         self._index, self._count = index, count
         self._connections = connections
-        # What this process shows about an error of its own.
+        # What this process prints if it is the one that failed.
         self._text = ''
-        # The thread that holds it ends this process.
+        # Only one thread may end this process.
         self._ending = threading.Lock()
         for peer, connection in connections.items():
             _keep_alive(connection)
@@ -151,14 +151,14 @@ class Watch:
             ).start()
 
     def tell(self, news: Any) -> None:
-        """See :func:`tell`."""
+        """Sends news to process 0; see :func:`tell`."""
         if self._index:
             self._tell({'news': news})
         else:
             _hear(0, news)
 
     def leave(self) -> None:
-        """Tells the others that this process ends well."""
+        """Tells the others that this process ends without an error."""
         self._tell({'left': self._index})
 
     def fail(
@@ -168,21 +168,17 @@ class Watch:
         self._text = text
         time.sleep(_PATIENCE_SECONDS if elsewhere else _NEWS_SECONDS)
         reason = f'process {self._index} failed: {reason}'
-        end = {
-            'process': self._index,
-            'status': status,
-            'reason': reason,
-            'stacks': stacks,
-        }
+        end = {'process': self._index, 'status': status, 'reason': reason}
+        end['stacks'] = stacks
         if self._index:
-            # Process 0 answers with the end that came first.
+            # Process 0 answers with the first failure, which ends this process.
             self._tell(end)
             time.sleep(_PATIENCE_SECONDS)
         self._end(end)
 
     def _read(self, connection: socket.socket, peer: int) -> None:
         departed = False
-        # The last line of one that is gone may be half a line.
+        # The last line of a lost process may be incomplete.
         with contextlib.suppress(OSError, ValueError):
             for line in connection.makefile('rb'):
                 message = json.loads(line)
@@ -197,10 +193,10 @@ class Watch:
             self._end({'process': peer, 'status': EXIT_PEER_GONE, 'reason': reason})
 
     def _end(self, end: dict[str, Any]) -> NoReturn:
-        """Ends this process; process 0 tells the others, and leaves last.
+        """Ends this process; process 0 tells the others and exits last.
 
-        The coordination service of ``jax.distributed`` is in process 0, and a process
-        that loses it says more than one line.
+        Process 0 hosts the coordination service of ``jax.distributed``; a process that
+        loses it prints many lines.
         """
         self._ending.acquire()
         is_own = end['process'] == self._index
@@ -214,7 +210,7 @@ class Watch:
             sys.stderr.flush()
             if self._index == 0:
                 self._wait_for_others()
-        # At once: an orderly exit would wait for the others.
+        # A normal exit would wait for the other processes.
         os._exit(end['status'])
 
     def _wait_for_others(self) -> None:
@@ -233,11 +229,11 @@ class Watch:
 
 
 def _keep_alive(connection: socket.socket) -> None:
-    """Lets a read wait for as long as the machine at the other end is there."""
+    """Makes reads wait without limit, but fail if the other machine is lost."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _KEEPALIVE.items():
-        # Not every system has them.
+        # Not every system has these options.
         if hasattr(socket, name):
             option = getattr(socket, name)
             connection.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,7 +1,7 @@
-"""A profiler's trace of a few steps, which TensorBoard's profile page or xprof shows.
+"""Traces a few steps with JAX's profiler; TensorBoard or xprof shows the trace.
 
-Every process writes its own below ``profile/`` of the run directory. A trace slows the
-steps that it covers, so their seconds in ``timing.jsonl`` measure nothing.
+Every process writes its trace to ``profile/`` in the run directory. Tracing slows
+steps, so ignore the ``timing.jsonl`` of traced steps.
 """
 
 import contextlib
@@ -16,14 +16,14 @@ from passk_jax.errors import InputError
 
 
 def parse_steps(steps: str, *, last: int) -> range:
-    """The steps of ``--profile``: ``'10:12'`` is steps 10 and 11, ``''`` none.
+    """Parses ``--profile``: ``'10:12'`` is steps 10 and 11, ``''`` is none.
 
     Args:
         steps: the flag's value.
-        last: steps of the run.
+        last: the number of steps of the run.
 
     Raises:
-        ValueError: it has another form, or the run does not make these steps.
+        ValueError: the value has another form, or exceeds the run's steps.
 
     >>> parse_steps('10:12', last=300)
     range(10, 12)
@@ -40,7 +40,7 @@ def parse_steps(steps: str, *, last: int) -> range:
 
 
 class Profile(contextlib.AbstractContextManager):
-    """Traces some steps of the loop; leaving it ends a trace that still runs."""
+    """A context manager that traces some steps of a loop."""
 
     def __init__(self, directory: pathlib.Path, steps: range):
         self._directory, self._steps = directory, steps
@@ -48,9 +48,9 @@ class Profile(contextlib.AbstractContextManager):
 
     @contextlib.contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Marks a step in the trace, which it begins or ends if it is time.
+        """Marks a step in the trace, and starts or stops the trace where it is due.
 
-        A trace ends as the next step begins, when the devices have finished.
+        A trace stops when the step after it begins; by then the devices have finished.
         """
         if self._runs and step not in self._steps:
             self._stop()

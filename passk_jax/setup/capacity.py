@@ -1,7 +1,7 @@
-"""Checks, before any work, that memory can hold a batch's responses and the parameters.
+"""Checks that memory can hold a batch's responses and the model's parameters.
 
-The bounds are lower ones: a run that passes may still run out of memory, with the
-device's own error. ``python -m passk_jax.plan`` says what fits.
+The checks use lower bounds: a run that passes may still run out of memory on the
+device. ``python -m passk_jax.plan`` computes what fits.
 """
 
 import math
@@ -13,19 +13,19 @@ from jax.sharding import Mesh
 
 from passk_jax.errors import InputError
 
-# Bytes of a token's id, and of a response's text and answer as Python objects.
+# Bytes of a token id, and of the Python objects for a response's text and answer.
 _TOKEN_BYTES, _RESPONSE_BYTES = 4, 2 * 49
 
 
 def check_responses(sizes: Mapping[str, int], *, max_response_tokens: int) -> None:
-    """Checks that this host can hold a batch's responses; uses no device.
+    """Checks that the host's memory can hold a batch's responses; uses no device.
 
     Args:
         sizes: config keys and values; their product is the number of responses.
         max_response_tokens: tokens of each response.
 
     Raises:
-        ValueError: it cannot; the message has the keys.
+        InputError: they do not fit; the message names the keys.
     """
     response_bytes = max_response_tokens * _TOKEN_BYTES + _RESPONSE_BYTES
     needed = math.prod(sizes.values()) * response_bytes
@@ -35,15 +35,15 @@ def check_responses(sizes: Mapping[str, int], *, max_response_tokens: int) -> No
 
 
 def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
-    """Checks that the devices of a mesh can hold the parameters between them.
+    """Checks that the devices of a mesh together can hold the parameters.
 
     Args:
-        shapes: anything with ``shape`` and ``dtype``, by name.
-        mesh: the devices.
-        sizes: what decides the shapes, for the message.
+        shapes: objects with ``shape`` and ``dtype``, by parameter name.
+        mesh: the device mesh.
+        sizes: the model's source or sizes, for the message.
 
     Raises:
-        ValueError: they cannot.
+        InputError: they do not fit.
     """
     needed = sum(math.prod(x.shape) * x.dtype.itemsize for x in shapes.values())
     stats = mesh.local_devices[0].memory_stats() or {}
@@ -57,7 +57,7 @@ def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
 
 
 def host_bytes() -> int:
-    """The memory of this machine."""
+    """Returns the memory of this host in bytes."""
     return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
 
 

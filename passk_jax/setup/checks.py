@@ -1,8 +1,8 @@
-"""What a command checks of the whole configuration before it begins.
+"""Checks of the whole configuration, before a command starts its work.
 
-:func:`check_names` and :func:`check_evaluation` need no device, :func:`check_signal`
-uses one, and :func:`warn_of_settings` refuses nothing. :func:`open_workdir` checks the
-run directory.
+:func:`check_names` and :func:`check_evaluation` use no device; :func:`check_signal`
+does. :func:`warn_of_settings` only warns. :func:`open_workdir` prepares the run
+directory.
 """
 
 import contextlib
@@ -32,13 +32,13 @@ from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
 
 LARGE_RATE = 3e-4
-"""A rate of a warm start above this is for a policy from scratch."""
-# Of a directory; some systems and services allow no longer one.
+"""A warm start's learning rate above this suits only a policy from scratch."""
+# In bytes. Some file systems and services allow no longer directory name.
 _LONGEST_NAME = 200
 
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
-    """The splits to evaluate before this step."""
+    """Returns the splits to evaluate before this step."""
     every, final_split = config.eval.every, config.eval.final_split
     at_an_end = step in (0, config.train.steps)
     due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
@@ -48,9 +48,9 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
-    """The keys whose values a resumed run may change; see :func:`prepare_workdir`."""
-    # Checkpoints, kept texts, watching, what golds are refused and parameters of other
-    # estimators change no figure.
+    """Returns the keys that a resumed run may change; see :func:`prepare_workdir`."""
+    # None of these changes a result: checkpoints, saved texts, the watchdog, the limit
+    # on unparsed golds and the parameters of other estimators.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
@@ -61,10 +61,10 @@ def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
 
 
 def may_grow(config: ExperimentConfig) -> dict[str, str]:
-    """The number of steps, which a resumed run may make larger, or why it may not.
+    """Returns ``train.steps``, which a resumed run may raise, or why it may not.
 
-    The longer run is the one that would have had so many steps from the start. So it
-    does not keep the evaluations that only the old end was a reason for.
+    The longer run equals a run that had so many steps from the start. It drops the
+    evaluations that only the old last step asked for.
     """
     longer = dataclasses.replace(
         config, train=dataclasses.replace(config.train, steps=config.train.steps + 1)
@@ -80,10 +80,10 @@ def may_grow(config: ExperimentConfig) -> dict[str, str]:
 def open_workdir(
     config: ExperimentConfig, workdir: str | pathlib.Path, *, accept_loss: bool = False
 ) -> contextlib.AbstractContextManager[pathlib.Path]:
-    """The prepared run directory of this experiment; see :func:`prepare_workdir`."""
+    """Prepares the run directory of this experiment; see :func:`prepare_workdir`."""
 
     def missing(path: pathlib.Path) -> list[str]:
-        # It records the step at which the other run gave this run its first policy.
+        # initial.json records the step of the checkpoint that this run starts from.
         noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
         absent = [] if noted else ['initial.json']
         absent += missing_sources(path, config.model) + missing_records(
@@ -95,7 +95,7 @@ def open_workdir(
         )
         step, meta = newest_meta(path / 'checkpoints')
         changed = changed_records(path, step=step, digests=meta.get('digests', {}))
-        # Lines that are gone are named above.
+        # ``absent`` already names the files with missing lines.
         named = {entry.partition(':')[0] for entry in absent}
         return absent + [x for x in changed if x.partition(' ')[0] not in named]
 
@@ -110,13 +110,13 @@ def open_workdir(
 
 
 def check_names(config: ExperimentConfig) -> None:
-    """Checks names and sizes of the configuration, before any directory or device.
+    """Checks the configuration's names and sizes, before any directory or device.
 
     Raises:
-        ValueError: a name that is a path, an unknown task, split, demonstration,
-            family, estimator or metric, a parameter that the estimator does not accept,
-            sizes of a model that do not fit together, a missing package, or more
-            responses than this host can hold.
+        InputError: a run name or directory that cannot be used, an unknown task, split,
+            demonstration, family, estimator or metric, a parameter that the estimator
+            does not accept, model sizes that do not fit together, a missing package, or
+            more responses than this host can hold.
     """
     check_run_name(config.name)
     for name in ('data.dir', 'init.checkpoint'):
@@ -144,7 +144,7 @@ def check_names(config: ExperimentConfig) -> None:
     if config.model.family and config.model.family not in FAMILIES:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
     if not config.model.source:
-        # Any vocabulary will do: a tokenizer may take a while to load.
+        # The sizes do not depend on the vocabulary, and a tokenizer loads slowly.
         from_scratch(config.model, vocab_size=1)
     sizes = {
         'train.num_prompts': config.train.num_prompts,
@@ -157,7 +157,7 @@ def check_names(config: ExperimentConfig) -> None:
 
 
 def check_run_name(name: str) -> None:
-    """Raises InputError unless a directory, a chart and a log can have the name."""
+    """Raises InputError unless ``name`` can name a directory, a chart and a log."""
     if (
         not name.isprintable()
         or name != name.strip()
@@ -172,9 +172,9 @@ def check_run_name(name: str) -> None:
 
 
 def _check_best(config: ExperimentConfig) -> None:
-    """Checks the metric that says which checkpoint is best.
+    """Checks the metric that selects the best checkpoint.
 
-    Only an evaluation tells whether a category has it.
+    Metrics of a category are not checked: only an evaluation knows the categories.
     """
     best, metrics = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
     metric = best.partition('/')[2]
@@ -186,10 +186,10 @@ def _check_best(config: ExperimentConfig) -> None:
 
 
 def check_evaluation(config: ExperimentConfig) -> None:
-    """Checks that this host can hold the responses to a batch of an evaluation.
+    """Checks that this host can hold the responses to an evaluation batch.
 
     Raises:
-        ValueError: it cannot.
+        InputError: they do not fit.
     """
     sizes = {
         'eval.batch_size': config.eval.batch_size,
@@ -200,11 +200,11 @@ def check_evaluation(config: ExperimentConfig) -> None:
 
 
 def check_signal(stage: Stage) -> None:
-    """Checks that the advantages of a stage are not always 0; uses a device.
+    """Checks that a stage can have advantages other than 0; uses a device.
 
     Raises:
-        ValueError: no response could ever get another advantage in this stage, or
-            ``advantage.match_weight_at`` cannot be matched.
+        InputError: every advantage of the stage is 0, or no scale matches
+            ``advantage.match_weight_at``.
     """
     num_rollouts = stage.config.sampling.num_rollouts
     with errors_of(stage.name):
@@ -212,14 +212,11 @@ def check_signal(stage: Stage) -> None:
 
 
 def warn_of_settings(config: ExperimentConfig) -> None:
-    """Warns of settings that train something else than a person is likely to expect.
-
-    It also says where the stages begin.
-    """
+    """Warns of settings that have an unexpected effect, and logs where stages begin."""
     if config.stages:
         borders = {stage.name: stage.start for stage in stages_of(config)[1:]}
         logging.info(
-            'stages begin at %s of train.steps=%d, which moves none of them',
+            'stages begin at %s of train.steps=%d, and changing that moves none',
             ', '.join(f'{start} ({name})' for name, start in borders.items()),
             config.train.steps,
         )
@@ -235,8 +232,8 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if any(s.sampling.truncates and not s.loss.sampler_weight_cap for s in stages):
         logging.warning(
             'sampling.top_p, top_k or min_p cuts the distribution of the tokens, but '
-            'the loss takes them for draws from all of it: loss.sampler_weight_cap=2 '
-            'weights them for the difference'
+            'the loss treats them as draws from all of it: loss.sampler_weight_cap=2 '
+            'corrects this by importance weights'
         )
     if config.model.param_dtype == 'bfloat16':
         logging.warning(
@@ -249,6 +246,6 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     if k1:
         logging.warning(
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
-            'adds noise, and holds nothing near the first policy; take k2 or k3',
+            'adds noise, and does not hold the policy near the first; use k2 or k3',
             k1[0],
         )

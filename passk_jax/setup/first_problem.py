@@ -1,7 +1,7 @@
-"""The first training problem as the policy will read it, and what golds are worth.
+"""The first training problem as the policy reads it, and the verdict on its gold.
 
-A wrong field, a chat template that hides the question or a verifier that refuses the
-right answer shows here, before a policy is made.
+This shows a wrong field, a chat template that hides the question, or a verifier that
+rejects the right answer, before any policy is made.
 """
 
 from absl import logging
@@ -12,7 +12,7 @@ from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.tasks import Task, right_response
 from passk_jax.types import Problem
 
-_NOTHING_TO_JUDGE = 'the task knows no right response that could be judged'
+_NOTHING_TO_JUDGE = 'the task has no right response that could be judged'
 
 
 def check_first_problem(
@@ -20,7 +20,7 @@ def check_first_problem(
 ) -> None:
     """Shows the first training problem; see :func:`show_first_problem`.
 
-    Raises ValueError if the task judges a gold wrong that is written as a response.
+    Raises InputError if the task judges a gold wrong.
     """
     if error := show_first_problem(task, problems, tokenizer, split='training'):
         raise InputError(error)
@@ -31,17 +31,17 @@ def show_first_problem(
 ) -> str:
     """Logs the prompt of the first problem and the verdict on its gold.
 
-    The first problem of every category is judged, because categories are files, sets or
-    sizes.
+    Judges the first problem of every category, because each file, data set or size has
+    its category.
 
     Args:
-        task: where the problems are from.
-        problems: those that are short enough.
-        tokenizer: the policy's.
-        split: of the problems, for the log.
+        task: the task of the problems.
+        problems: the problems whose prompts are short enough.
+        tokenizer: the policy's tokenizer.
+        split: name of the problems' split, for the log.
 
     Returns:
-        Which gold is judged wrong, and the way out; ``''``: none is.
+        Which gold is judged wrong and what to do about it; ``''`` if none is.
     """
     firsts: dict[str, Problem] = {}
     for index in problems.indices:
@@ -58,7 +58,7 @@ def show_first_problem(
     word = 'right' if correct.get(shown.category) else 'wrong'
     gold = f'judged {word}:\n{responses[shown.category]}'
     logging.info(
-        'the first %s problem, of %s, as the policy reads it (%d tokens):\n%s\n'
+        'the first %s problem (category %s) as the policy reads it, %d tokens:\n%s\n'
         '--- its gold as a response: %s\n---',
         split,
         shown.category,

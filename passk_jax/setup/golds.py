@@ -1,7 +1,7 @@
-"""Golds that the verifier cannot parse are counted, shown, and refused above a share.
+"""A check for golds that the verifier cannot parse.
 
-A gold is the right answer of a problem. Where no response can equal it, a run would
-train for hours on a reward of 0.
+A gold is the right answer of a problem. If the verifier cannot parse it, no response
+can equal it, and a run would train for hours on a reward of 0.
 """
 
 import collections
@@ -21,16 +21,16 @@ _SHOWN, _SHOWN_CHARACTERS = 3, 60
 def check_golds(
     task: Task, problems: Sequence[Problem], *, split: str, max_share: float
 ) -> None:
-    """Warns of golds that cannot be parsed, by the category of their problems.
+    """Warns of golds that cannot be parsed, for each category.
 
     Args:
-        task: one without the ability ``Golds`` has none to check.
-        problems: those of a split.
-        split: its name, for messages.
+        task: the task; one without the ability ``Golds`` has no golds to check.
+        problems: the problems of a split.
+        split: the split's name, for messages.
         max_share: the largest share of a category's golds that may be unparsed.
 
     Raises:
-        InputError: in a category they are more.
+        InputError: a category exceeds ``max_share``.
     """
     if not isinstance(task, Golds):
         return

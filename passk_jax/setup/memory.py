@@ -1,6 +1,7 @@
-"""The memory of a run: keys and values on any device, and all of it on a CPU.
+"""Memory of a run: the KV cache on any device, and everything on a CPU.
 
-``python -m passk_jax.plan`` says what a run takes on chips, from compiled programs.
+``python -m passk_jax.plan`` computes a run's memory on accelerators, from compiled
+programs.
 """
 
 import math
@@ -27,10 +28,10 @@ _LESS = (
 def warn_of_memory(
     config: ExperimentConfig, policy: Policy, mesh: Mesh, *, prompt_tokens: int
 ) -> None:
-    """Says what training will hold on a CPU, and warns if that is more than is free.
+    """Logs the memory that training needs on a CPU, and warns if less is free.
 
-    Nothing is said of other devices, or of processes that share the work.
-    ``prompt_tokens`` is the width of the training prompts.
+    Logs nothing on other devices or on meshes of several devices. ``prompt_tokens`` is
+    the width of the training prompts.
     """
     if mesh.size > 1 or mesh.devices.flat[0].platform != 'cpu':
         return
@@ -50,9 +51,9 @@ def warn_of_memory(
 def estimate_memory(
     config: ExperimentConfig, policy: Policy, mesh: Mesh, *, prompt_tokens: int
 ) -> dict[str, int]:
-    """Bytes that training holds on one device that shares the memory of its host.
+    """Estimates the bytes that training holds on one device of the host's memory.
 
-    An estimate: all responses count with their limit.
+    Returns the bytes of each part. Every response counts with its maximum length.
     """
     arch, train, sampling = policy.arch, config.train, config.sampling
     shapes = policies.param_shapes(policy, mesh)
@@ -61,18 +62,18 @@ def estimate_memory(
     limit = sampling.max_response_tokens
     tokens = train.micro_batch_prompts * (prompt_tokens + num_rollouts * limit)
     if config.init.kind == 'warm_start':
-        # It takes a batch in one pass.
+        # A warm start processes its batch in one pass.
         batch = config.init.warm_start.batch_size * (prompt_tokens + limit)
         tokens = max(tokens, batch)
-    # Of each position and layer: the streams and norms, queries, keys and values, and
-    # the feed-forward part.
+    # Values of each position and layer: residual streams and norms, queries, keys and
+    # values, and the feed-forward block.
     layer = 6 * arch.embed_dim + 3 * arch.mlp_dim
     layer += 2 * (arch.num_heads + arch.num_kv_heads) * arch.head_dim
     layers = arch.num_layers if arch.remat == 'none' else 1
     values = layers * layer + arch.num_layers * arch.embed_dim
     chunk = min(config.model.head_chunk_tokens, tokens)
     return {
-        # The weights, what AdamW averages, and the gradient.
+        # Weights, AdamW's two moments, and the gradient.
         'weights, optimizer and gradient': 4 * 4 * num_params,
         'keys and values': check_cache(config, arch, mesh),
         'activations': (2 if arch.dtype == 'bfloat16' else 4) * tokens * values,
@@ -82,7 +83,7 @@ def estimate_memory(
 
 
 def free_bytes() -> int:
-    """The memory that a new program may take on this machine."""
+    """Returns the bytes of memory that are free on this host."""
     try:
         text = pathlib.Path('/proc/meminfo').read_text(encoding='utf-8')
         fields = dict(line.split(':', 1) for line in text.splitlines())
@@ -92,9 +93,9 @@ def free_bytes() -> int:
 
 
 def check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
-    """The most bytes of keys and values on a device.
+    """Returns the largest KV cache of a device, in bytes.
 
-    Raises ValueError if ``sampling.max_cache_bytes`` is too small to sample with.
+    Raises InputError if ``sampling.max_cache_bytes`` is too small to sample with.
     """
     sampling, largest = config.sampling, 0
     batches = {

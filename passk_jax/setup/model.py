@@ -17,10 +17,10 @@ from passk_jax.tasks.abilities import Alphabet
 
 
 def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int, ...]]:
-    """The tokenizer, and the ids of the tokens that end a response.
+    """Makes the tokenizer, and returns it with the ids of its stop tokens.
 
     Raises:
-        ValueError: there is no such tokenizer, or the task has no alphabet for one.
+        InputError: there is no such tokenizer, or the task has no alphabet for one.
     """
     kind = model.tokenizer
     if kind == 'characters':
@@ -34,12 +34,12 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
 
 
 def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
-    """The architecture, with implementations of its parts for ``platform``.
+    """Returns the architecture, with implementations of its parts for ``platform``.
 
     Args:
-        config: the model.
-        vocab_size: size of the tokenizer; a ``config.source`` has its own instead.
-        platform: of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
+        config: the model's configuration.
+        vocab_size: size of the tokenizer; unused if ``config.source`` is set.
+        platform: platform of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
 
     Raises:
         ValueError: the network does not support one of the settings.
@@ -65,17 +65,17 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
 
 
 def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
-    """The architecture of ``model.arch``, with plain attention.
+    """Returns the architecture of ``model.arch``, with plain attention.
 
     Raises:
-        ValueError: sizes that do not fit together.
+        InputError: the sizes do not fit together.
     """
     with prefixed('model.arch'):
         return arch_from_scratch(config, vocab_size=vocab_size, attention='plain')
 
 
 def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
-    """The parameters that ``model.frozen`` names.
+    """Returns the parameters that ``model.frozen`` names.
 
     Raises:
         InputError: an entry names none, or all are frozen.
@@ -95,10 +95,10 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
-    """How many rows of the token table the tokenizer's ids take.
+    """Counts the rows of the token table that the tokenizer's ids need.
 
     Raises:
-        InputError: a token has no row.
+        InputError: the table has no row for some token.
     """
     largest = max(tokenizer.get_vocab().values())
     if largest >= arch.vocab_size:
@@ -107,7 +107,9 @@ def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
             f'table of the model has only {arch.vocab_size} rows'
         )
     if padding := arch.vocab_size - largest - 1:
-        logging.info('never drawn: the last %d rows of the token table', padding)
+        logging.info(
+            'the sampler never draws the last %d rows of the token table', padding
+        )
     return largest + 1
 
 

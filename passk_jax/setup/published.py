@@ -1,19 +1,16 @@
-"""A published model as a run that never trained: for ``evaluate --model``.
+"""The configuration that ``evaluate --model`` uses for a published model.
 
-Its configuration is that of a config file with the model in the place of the file's.
-Without such a file it is ``configs/base.py``.
+The model replaces that of the first config file in ``--task``, or else of
+``configs/base.py``. The evaluation is that of a run before its first step.
 """
 
 import dataclasses
-import pathlib
 
 import jax
 
-import passk_jax
 from passk_jax import config as configs
-from passk_jax.cli import config_file
+from passk_jax.cli import config_file, config_folder
 from passk_jax.config import ExperimentConfig
-from passk_jax.errors import InputError
 from passk_jax.evaluation.other_tasks import split_names
 from passk_jax.models.hf.config import source_directory
 from passk_jax.runs.digests import digest
@@ -21,36 +18,32 @@ from passk_jax.runs.saved_config import parse_mesh
 from passk_jax.setup.capacity import host_bytes
 from passk_jax.tasks import task_class
 
-_BASE = pathlib.Path(passk_jax.__file__).parents[1] / 'configs' / 'base.py'
 _WEIGHTS = ('*.json', '*.safetensors')
-# On a CPU: the share of the memory that keys and values may take, one in this many, and
-# the most problems at a time.
+# On a CPU the KV cache may take this fraction (1 / _CACHE_SHARE) of the memory, and a
+# batch has at most _CPU_BATCH problems.
 _CACHE_SHARE, _CPU_BATCH = 4, 8
 
 
 def published_config(
     source: str, tasks: str, mesh: str | None = None
 ) -> ExperimentConfig:
-    """The configuration with which a published model is evaluated on tasks.
+    """Returns the configuration to evaluate a published model on tasks.
 
     Args:
         source: a Hugging Face directory or a hub name.
-        tasks: names of tasks and config files, as ``evaluate --task`` takes them. The
-            first file gives what is not the model's.
-        mesh: as for :func:`~passk_jax.runs.saved_config.run_config`; ``None``: all
-            devices hold shards.
+        tasks: names of tasks and config files, as ``evaluate --task`` accepts them. The
+            first config file sets everything except the model.
+        mesh: as for :func:`~passk_jax.runs.saved_config.run_config`; ``None`` shards
+            over all devices.
 
     Raises:
-        InputError: a file that cannot be read, or a value that does not fit.
+        InputError: a file cannot be read, or a value does not fit.
     """
     names = split_names(tasks)
     files = [name for name in names if '.py' in name]
-    if not files and not _BASE.is_file():
-        raise InputError(
-            f'--model needs {_BASE}, which this installation lacks: name a config file '
-            f'in --task={tasks}'
-        )
-    config = config_file.load(files[0] if files else str(_BASE))
+    config = config_file.load(
+        files[0] if files else str(config_folder.FOLDER / 'base.py')
+    )
     if not files:
         about = task_class(names[0]).about
         config.task.name = names[0]
@@ -60,7 +53,7 @@ def published_config(
     config.model.update(family='', source=source, tokenizer='source', arch=sizes)
     config.model.attention = 'auto'
     config.init.update(kind='hf', checkpoint='')
-    # What only training reads must not refuse anything.
+    # Settings that only training reads must not raise an error.
     config.train.update(pack_sizes=0, num_prompts=1, mini_batch_prompts=1)
     config.train.micro_batch_prompts = 1
     config.log.diagnostics_every = config.log.difficulty_bins = 0
@@ -70,10 +63,10 @@ def published_config(
 
 
 def fit_to_devices(config: ExperimentConfig) -> ExperimentConfig:
-    """Adapts settings that change nothing but rounding to the devices of this process.
+    """Adapts settings to this process's devices; results change only by rounding.
 
-    A CPU multiplies float32 faster than bfloat16, and its keys and values share the
-    memory of the host.
+    A CPU multiplies float32 faster than bfloat16, and its KV cache uses the host's
+    memory.
     """
     if jax.default_backend() != 'cpu':
         return config
@@ -86,7 +79,7 @@ def fit_to_devices(config: ExperimentConfig) -> ExperimentConfig:
 
 
 def digest_weights(source: str) -> dict[str, str]:
-    """The SHA-256 of each file that decides what the model does."""
+    """Returns the SHA-256 of each weight and configuration file of a model."""
     directory = source_directory(source, _WEIGHTS)
     paths = sorted(path for pattern in _WEIGHTS for path in directory.glob(pattern))
     return {path.name: digest(path) for path in paths}

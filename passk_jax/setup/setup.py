@@ -1,8 +1,8 @@
-"""Everything that a command builds from a configuration before its own work.
+"""Everything that a command builds from a configuration before its main work.
 
-What can fail early comes first: names and sizes, then files, then devices.
-:class:`Setup` holds what stays the same through a run. Commands make and unpack it;
-outside of them and of this room no function takes it, or the whole configuration.
+Checks that can fail early come first: names and sizes, then files, then devices.
+:class:`Setup` holds what stays constant in a run. Only commands and passk_jax/setup
+receive it, or the whole configuration; other functions receive the parts they need.
 """
 
 import dataclasses
@@ -60,16 +60,16 @@ from passk_jax.types import Problem, Turn
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """The fixed parts of a run.
+    """The constant parts of a run.
 
     Attributes:
         config: the whole configuration.
-        task: where problems come from and how they are verified.
+        task: the source of problems, and their verifier.
         tokenizer: a transformers tokenizer.
         stop_tokens: ids that end a response; the first also ends a demonstration.
-        policy: the static half of the policy.
+        policy: the policy without its parameters.
         mesh: the device mesh.
-        training: the training problems read so far, by the settings that choose them.
+        training: the training problems read so far, by the settings that select them.
     """
 
     config: ExperimentConfig
@@ -83,18 +83,18 @@ class Setup:
     )
 
     def select_stage(self, stage: Stage) -> 'Setup':
-        """The same with the configuration of one of the run's stages."""
+        """Returns this setup with the configuration of a stage."""
         return dataclasses.replace(self, config=stage.config)
 
     def at(self, step: int) -> 'Setup':
-        """The same with the configuration of the stage that a step belongs to."""
+        """Returns this setup with the configuration of the stage of a step."""
         return self.select_stage(stage_at(stages_of(self.config), step))
 
     def on_task(self, task: TaskConfig, data: DataConfig) -> 'Setup':
-        """The same policy on another task, whose prompts ``data`` limits.
+        """Returns this setup with another task and the prompt settings of ``data``.
 
         Raises:
-            ValueError: the task cannot be made, or does not fit the policy's limits.
+            InputError: the task cannot be made, or exceeds the policy's limits.
         """
         data = dataclasses.replace(
             self.config.data,
@@ -110,7 +110,7 @@ class Setup:
         return dataclasses.replace(self, config=config, task=_task(config))
 
     def encode(self, problem: Problem) -> list[int]:
-        """Tokens of a problem's prompt."""
+        """Returns the tokens of a problem's prompt."""
         data, text = self.config.data, problem.prompt
         if data.instruction != 'task':
             text = self.task.replace_instruction(problem, data.instruction)
@@ -128,11 +128,11 @@ class Setup:
 
     @property
     def keys(self) -> RunKeys:
-        """The random keys of this run, or of this stage of it."""
+        """The random keys of this run, or of its current stage."""
         return RunKeys(self.config.seed, self.config.stage)
 
     def train_batches(self) -> Batches:
-        """The training problems; ``batches[step]`` is a pure function of the step."""
+        """Makes the training batches; ``batches[step]`` is a pure function of step."""
         return make_batches(
             self.read_training(),
             num_prompts=self.config.train.num_prompts,
@@ -141,7 +141,7 @@ class Setup:
         )
 
     def read_training(self, num_problems: int = 0) -> TokenizedProblems:
-        """Reads the training problems, or a subset, once for all stages."""
+        """Reads the training problems, or a subset; all stages share the result."""
         data, name = self.config.data, 'init.warm_start.num_problems'
         settings = repr((self.config.task, data, num_problems))
         if settings not in self.training:
@@ -154,9 +154,10 @@ class Setup:
         return self.training[settings]
 
     def problems(self, split: str) -> Sequence[Problem]:
-        """The problems of a split.
+        """Returns the problems of a split.
 
-        Raises ValueError if it is unknown or empty, or has golds that are none.
+        Raises InputError if the split is unknown or empty, or if too many golds cannot
+        be parsed.
         """
         problems = self.task.source(split, data_dir=self.config.data.dir)
         check_problems(self.task, problems)
@@ -167,10 +168,10 @@ class Setup:
     def evaluation_batches(
         self, split: str, problems: Sequence[Problem] | None = None
     ) -> EvaluationBatches:
-        """The problems of a split, or some of them, in order, once each.
+        """Makes batches of a split's problems (all, or ``problems``), in order.
 
         Raises:
-            ValueError: the split is unknown or empty.
+            InputError: the split is unknown or empty.
         """
         data = self.config.data
         return evaluation_batches(
@@ -183,7 +184,7 @@ class Setup:
         )
 
     def demonstrations(self) -> WarmStartData:
-        """The demonstrations that a warm start learns from."""
+        """Returns the demonstrations for a warm start."""
         return WarmStartData(
             task=self.task,
             read=self.read_training,
@@ -202,7 +203,7 @@ class Setup:
         stop: Callable[[], bool] = lambda: False,
         on_step: Callable[[int], None] = lambda step: None,
     ) -> Params | None:
-        """Parameters before step 0; ``None`` if ``stop`` interrupts their making."""
+        """Makes the parameters before step 0; ``None`` if ``stop`` interrupts it."""
         return initial_params(
             self.policy,
             self.mesh,
@@ -221,7 +222,7 @@ class Setup:
         return self._sample(sampling.options, sampling.num_rollouts)
 
     def evaluate(self) -> Evaluate:
-        """Makes the verb that evaluates, which samples with options of its own."""
+        """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
         # Nothing learns from an evaluation.
@@ -243,7 +244,7 @@ class Setup:
         )
 
     def estimate(self) -> Estimate:
-        """Makes the verb that gives responses their advantages."""
+        """Makes the verb that estimates the advantages of responses."""
         num_rollouts = self.config.sampling.num_rollouts
         return Estimate(
             configured_estimator(self.config.advantage, num_rollouts=num_rollouts),
@@ -253,7 +254,7 @@ class Setup:
         )
 
     def select(self, estimate: Estimate) -> Select:
-        """Makes what begins the selection of a step's problems."""
+        """Makes the verb that starts selecting a step's problems."""
         return Select(
             estimate=estimate,
             mesh=self.mesh,
@@ -274,7 +275,7 @@ class Setup:
         )
 
     def remember(self) -> Remember:
-        """Makes the verb that carries memory from step to step."""
+        """Makes the verb that carries the memory from step to step."""
         return Remember(
             advantage=self.config.advantage,
             num_rollouts=self.config.sampling.num_rollouts,
@@ -285,10 +286,10 @@ class Setup:
 
 
 def make_setup(config: ExperimentConfig) -> Setup:
-    """Makes task, tokenizer, policy and mesh.
+    """Makes the task, the tokenizer, the policy and the mesh.
 
     Raises:
-        ValueError: the configuration does not fit one of them.
+        InputError: the configuration does not fit one of them.
     """
     task = _task(config)
     tokenizer, stop_tokens = model.make_tokenizer(config.model, task)
@@ -324,12 +325,13 @@ def make_setup(config: ExperimentConfig) -> Setup:
     _warn_of_repeated_work(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
-            'model.compute_dtype=bfloat16 is slower than float32 on a CPU, and rounds'
+            'model.compute_dtype=bfloat16 is slower and less precise than float32 on a '
+            'CPU'
         )
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(
             'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
-            'problem are the same one, and every pass@k is pass@1',
+            'problem are equal, and every pass@k is pass@1',
             config.eval.num_responses,
         )
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
@@ -360,10 +362,10 @@ def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
 
 
 def _check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Raises ValueError if a device has too few responses to a problem to pack them.
+    """Raises InputError if a device has too few responses to a problem to pack them.
 
-    The configuration may leave the size of an axis to the number of devices, so its own
-    check comes too early.
+    The configuration cannot check this, as it may leave an axis size to the number of
+    devices.
     """
     if sizes := config.train.pack_sizes:
         num_rollouts = config.sampling.num_rollouts

@@ -1,3 +1,3 @@
-"""Sweeps: several runs side by side, and the tables and the figure made of them."""
+"""Sweeps: runs several arms with several seeds, and compares them."""
 
 from passk_jax.sweeps.declarations import DIVERSITY, MEASURES, Arm, Stage, Sweep

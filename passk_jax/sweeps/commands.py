@@ -1,4 +1,4 @@
-"""The runs of a sweep, and the exact command of each."""
+"""Lists the runs of a sweep, each with its exact command."""
 
 import collections
 import dataclasses
@@ -18,13 +18,13 @@ class Run:
     """One run directory.
 
     Attributes:
-        name: ``<arm>_seed<seed>``, and ``_<stage>`` of a later stage.
+        name: ``<arm>_seed<seed>``; a later stage appends ``_<stage>``.
         arm: the arm's name.
         seed: the run's seed.
-        directory: where it writes.
-        arguments: of :data:`MODULE`.
-        previous: the name of the run that it goes on from; ``''``: none.
-        last: whether no stage follows.
+        directory: the run directory.
+        arguments: command-line arguments of :data:`MODULE`.
+        previous: the name of the run whose policy this one starts from; ``''``: none.
+        last: whether this is the arm's last stage.
     """
 
     name: str
@@ -37,16 +37,16 @@ class Run:
 
     @property
     def setting(self) -> str:
-        """The name without the seed, in which alone runs of a setting differ."""
+        """The name without the seed; runs of one setting differ only in their seed."""
         return setting_of(self.name, arm=self.arm, seed=self.seed)
 
     def command(self) -> str:
-        """The command, for a shell in the root of the repository."""
+        """Returns the command for a shell in the root of the repository."""
         return shlex.join(['python', '-m', MODULE, *self.arguments])
 
 
 def setting_of(name: str, *, arm: str, seed: int) -> str:
-    """A run's name without its seed.
+    """Returns a run's name without its seed.
 
     >>> setting_of('b_seed1_then', arm='b', seed=1)
     'b_then'
@@ -59,15 +59,16 @@ def _name(arm: str, seed: int) -> str:
 
 
 def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]:
-    """Every run, seed by seed; a stage comes after the one before.
+    """Lists every run, seed by seed, the stages of an arm in order.
 
     Args:
-        sweep: what is declared.
-        root: the directory of all runs.
+        sweep: the declaration.
+        root: the directory that holds all run directories.
         seeds: the seeds to run.
 
     Raises:
-        InputError: two runs have one name, or two of a seed one setting.
+        InputError: two runs have the same name, or two runs of a seed have the same
+            setting.
     """
     runs = [
         run for seed in seeds for arm in sweep.arms for run in _stages(arm, root, seed)
@@ -75,7 +76,7 @@ def runs_of(sweep: Sweep, root: pathlib.Path, seeds: Sequence[int]) -> list[Run]
     counts = collections.Counter(run.name for run in runs)
     if twice := [name for name, count in counts.items() if count > 1]:
         raise InputError(f'several runs are called {twice}: rename an arm or a stage')
-    # Results are kept by setting: those of a stage 'b' of 'a' and of an arm 'a_b' too.
+    # Results are stored by setting: stage 'b' of arm 'a' clashes with an arm 'a_b'.
     counts = collections.Counter(run.setting for run in runs if run.seed == seeds[0])
     if twice := [setting for setting, count in counts.items() if count > 1]:
         raise InputError(
@@ -91,7 +92,7 @@ def _stages(arm: Arm, root: pathlib.Path, seed: int) -> Iterator[Run]:
         name, config = _name(arm.name, seed), arm.config
         if stage:
             overrides |= stage.overrides
-            # Its parameters come from the run before, whatever the arm began with.
+            # A later stage starts from the previous stage's policy.
             overrides |= {
                 'init.kind': 'checkpoint',
                 'init.checkpoint': str(root / previous),

@@ -1,4 +1,4 @@
-"""What a sweep file declares: arms, seeds, and what is compared.
+"""Declares a sweep: its arms, its seeds and the measures to compare.
 
 A sweep file defines ``get_sweep()``, which returns a :class:`Sweep`:
 
@@ -36,28 +36,28 @@ MEASURES: Mapping[str, str] = {
     'pass_at_32': 'Pass@32',
     'entropy': 'entropy (nats a token)',
 }
-"""Measures of evaluations with 32 responses or more, for ``Sweep.measures``."""
+"""Measures for ``Sweep.measures``; they need at least 32 responses a problem."""
 
 DIVERSITY: Mapping[str, str] = {'rarefied_diversity': 'distinct of 4 wrong answers'}
-"""Another measure, of answers that are parsed."""
+"""Another measure, for tasks that parse answers."""
 
 SHARE = 'share of problems'
 _SHARES = ('pass_', 'maj_at_', 'cover_at_')
 _UNITS = {'entropy': 'nats a token', 'rarefied_diversity': 'answers'}
 
 _NAME = re.compile(r'[A-Za-z0-9][A-Za-z0-9_.=-]*')
-# Where a later stage begins.
+# The keys that decide which policy a later stage starts from.
 _FROM = ('init.kind', 'init.checkpoint')
 
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A later run of an arm, which starts from the last policy of the one before.
+    """A later run of an arm, which starts from the last policy of the previous run.
 
     Attributes:
-        name: ends the name of the run.
-        overrides: dotted key -> value, besides those of the arm.
-        config: a config file with its argument; ``''``: the arm's.
+        name: the suffix of the run's name.
+        overrides: dotted key -> value, in addition to those of the arm.
+        config: a config file, or ``file.py:argument``; ``''``: the arm's.
     """
 
     name: str
@@ -67,14 +67,14 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """One of the things to compare: a run for each seed, and its later stages.
+    """A setting to compare: one run for each seed, and optional later stages.
 
     Attributes:
-        name: begins the names of its runs.
-        label: what the tables and the figure call it.
+        name: the prefix of its runs' names.
+        label: its name in tables and in the figure.
         config: a config file, or ``file.py:argument``.
         overrides: dotted key -> value.
-        stages: runs that follow, in order.
+        stages: the runs that follow, in order.
     """
 
     name: str
@@ -86,19 +86,18 @@ class Arm:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Arms x seeds, and what is compared.
+    """Arms and seeds to run, and the measures to compare.
 
     Attributes:
-        name: of the directory of runs and of the files of results.
-        title: above the figure.
-        arms: in the order of the tables.
-        baseline: the arm that every other is compared with, seed by seed.
-        seeds: the seed of a run decides all of its draws.
-        measures: metric of an evaluation -> what the tables and the figure call it.
+        name: names the directory of runs and the result files.
+        title: the figure's title.
+        arms: the arms, in the order of the tables.
+        baseline: the arm that all others are compared with, seed by seed.
+        seeds: the seeds of the runs; a seed decides all draws of its run.
+        measures: metric of an evaluation -> its label in tables and in the figure.
         split: the split whose last evaluation the table shows.
         curves: the split whose evaluations the figure shows.
-        contrasts: pairs of arms that the table compares besides, the first minus the
-            second.
+        contrasts: further pairs of arms that the table compares, first minus second.
     """
 
     name: str
@@ -112,7 +111,7 @@ class Sweep:
     contrasts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
-        """Raises InputError for names, labels, pairs or seeds that do not fit."""
+        """Raises InputError for invalid names, contrasts, seeds or overrides."""
         for name in (self.name, *(arm.name for arm in self.arms)):
             _check_name(name)
         names = [arm.name for arm in self.arms]
@@ -137,13 +136,13 @@ class Sweep:
 
 
 def unit_of(measure: str) -> str:
-    """What a figure writes beside the axis of a measure; ``''``: nothing."""
+    """Returns the unit on a measure's axis; ``''``: none."""
     name = measure.rpartition('/')[2]
     return SHARE if name.startswith(_SHARES) else _UNITS.get(name, '')
 
 
 def check_seeds(seeds: Iterable[int]) -> None:
-    """Raises InputError unless there are seeds, each a whole number and there once."""
+    """Raises InputError unless seeds are distinct whole numbers, and at least one."""
     if not (seeds := tuple(seeds)):
         raise InputError('seeds is empty: name at least one')
     for seed in seeds:

@@ -1,7 +1,7 @@
-"""What the directory of a run says: whether it is done, how far it is, who runs it.
+"""Reads a run's state from its directory: its progress, and which process runs it.
 
-Until a run is done there is no other record. So whatever was killed, the next sweep
-finds the truth.
+Until a run is done, its directory is the only record of its state. So a sweep can go on
+after any process was killed.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _TAIL_BYTES = 1 << 16
 
 
 def evaluations(job: Job) -> list[Row]:
-    """The lines of metrics of every evaluation, in order."""
+    """Returns the metrics of every evaluation, in order."""
     if job.kept_rows:
         return list(job.kept_rows)
     rows = read_lines(job.run.directory / 'metrics.jsonl')
@@ -36,28 +36,28 @@ def evaluations(job: Job) -> list[Row]:
 
 
 def is_done(job: Job) -> bool:
-    """Whether the run has its last checkpoint and all evaluations of its ends.
+    """Returns whether a run is done.
 
-    It is also done if the results have its evaluations. A run that cannot be read is
-    not done, and says why when it is started.
+    It is done if its directory has the last checkpoint and all evaluations before the
+    first step and after the last, or if the kept results have its evaluations. An
+    unreadable run is not done; starting it reports the error.
     """
     if job.kept_rows:
         return True
     try:
-        if job.steps not in saved_steps(job.run.directory / 'checkpoints'):
-            return False
-        return not lacking(job, evaluations(job))
+        steps = saved_steps(job.run.directory / 'checkpoints')
+        return job.steps in steps and not lacking(job, evaluations(job))
     except OSError:
         return False
 
 
 def last_row(job: Job) -> Row:
-    """The newest line of metrics of a training step; ``{}`` if there is none."""
+    """Returns the metrics of the newest training step; ``{}`` if there is none."""
     path = job.run.directory / 'metrics.jsonl'
     with contextlib.suppress(OSError), path.open('rb') as stream:
         stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         for line in reversed(stream.read().split(b'\n')):
-            # The first and the last line may be parts of one.
+            # The first and the last line may be incomplete.
             with contextlib.suppress(ValueError):
                 row = parse_json(line)
                 if isinstance(row, dict) and row.get('split') == 'train':
@@ -66,14 +66,14 @@ def last_row(job: Job) -> Row:
 
 
 def steps_done(job: Job) -> int:
-    """Training steps whose metrics are written."""
+    """Returns the number of training steps whose metrics are written."""
     if job.kept_rows:
         return job.steps
     return last_row(job).get('step', -1) + 1
 
 
 def log_path(job: Job) -> pathlib.Path:
-    """The file of what all commands of the run printed."""
+    """Returns the path of the run's log, the output of all its commands."""
     directory = job.run.directory
     return directory.with_name(f'{directory.name}.log')
 
@@ -83,25 +83,25 @@ def _kept_warm_start(job: Job) -> pathlib.Path:
 
 
 def needs_warm_start(job: Job) -> bool:
-    """Whether the run would begin with making a warm start."""
-    # Before its commit it may be half there, as its run writes it or was killed.
+    """Returns whether the run would begin by making a warm start."""
+    # Without a commit the warm start is incomplete: being written, or interrupted.
     exists = is_committed(_kept_warm_start(job)) or has_begun(job.run.directory)
     return bool(job.warm_start) and not exists
 
 
 def copy_warm_start(job: Job, other: Job) -> bool:
-    """Copies the warm start of another run; False if it has none (yet).
+    """Copies the warm start of another run; returns False if it has none yet.
 
-    The evaluations before step 0 come with it, if the other run has them and evaluates
-    in the same way. The caller has the lock of ``job``.
+    Also copies the evaluations before step 0, if the other run has them and both runs
+    evaluate in the same way. The caller holds the lock of ``job``.
 
     Raises:
-        OSError: it cannot be copied; nothing of it is left.
+        OSError: copying failed; the partial copy is removed.
     """
     source, target = _kept_warm_start(other), _kept_warm_start(job)
     if not is_committed(source):
         return False
-    # Under a name that the run would remove if this copy were cut short.
+    # The run removes a directory of this name, so an interrupted copy does no harm.
     saving = target.with_name(f'{target.name}.saving')
     shutil.rmtree(saving, ignore_errors=True)
     try:
@@ -109,7 +109,7 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     except OSError:
         shutil.rmtree(saving, ignore_errors=True)
         raise
-    # Half of one that this run was making when it was killed.
+    # Remove an incomplete one that this run left when it was killed.
     shutil.rmtree(target, ignore_errors=True)
     saving.rename(target)
     if job.config['eval'] == other.config['eval']:
@@ -121,11 +121,11 @@ def copy_warm_start(job: Job, other: Job) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Holder:
-    """Who has the lock of a run.
+    """The holder of a run's lock.
 
     Attributes:
-        host: the machine's name; ``''``: not known.
-        cores: the cores that the run has there.
+        host: the machine's name; ``''``: unknown.
+        cores: the cores that the run uses there.
     """
 
     host: str
@@ -133,18 +133,18 @@ class Holder:
 
     @property
     def here(self) -> tuple[int, ...]:
-        """The cores that it has on this machine."""
+        """The cores that the run uses on this machine."""
         return self.cores if self.host == socket.gethostname() else ()
 
 
 class Lock:
-    """The right to run a run, which its process inherits.
+    """A lock on a run, which the run's process inherits.
 
-    It is a lock on an open file, and the kernel releases it when the last process that
-    has this file open is gone. So a run that outlives its sweep keeps it.
+    The kernel releases the lock when the last process that has the lock file open
+    exits. So a run that outlives its sweep stays locked.
 
     Args:
-        job: the run; the directory of all runs exists.
+        job: the run; its parent directory exists.
     """
 
     def __init__(self, job: Job):
@@ -153,7 +153,7 @@ class Lock:
         self.descriptor = -1
 
     def acquire(self) -> bool:
-        """Takes the lock; False if another process has it."""
+        """Takes the lock; returns False if another process holds it."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -167,19 +167,19 @@ class Lock:
         return True
 
     def release(self) -> None:
-        """Releases the lock, unless a process that inherited it is still there."""
+        """Releases the lock, unless a process that inherited it still runs."""
         os.close(self.descriptor)
         self.descriptor = -1
 
     def note(self, cores: tuple[int, ...]) -> None:
-        """Tells other sweeps which cores the run has; the caller has the lock."""
+        """Records the run's cores for other sweeps; the caller holds the lock."""
         holder = Holder(socket.gethostname(), cores)
         text = json.dumps(dataclasses.asdict(holder)) + '\n'
         os.ftruncate(self.descriptor, 0)
         os.pwrite(self.descriptor, text.encode(), 0)
 
     def holder(self) -> Holder | None:
-        """Who has the lock; ``None``: nobody."""
+        """Returns the holder of the lock; ``None``: nobody."""
         if self.acquire():
             self.release()
             return None
@@ -190,7 +190,7 @@ class Lock:
 
 
 def tail(path: pathlib.Path, *, lines: int) -> Iterator[str]:
-    """The last lines of a text file that are not empty; none if it is absent."""
+    """Yields the last non-empty lines of a text file; none if the file is absent."""
     with contextlib.suppress(OSError), path.open('rb') as stream:
         stream.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         text = stream.read().decode(errors='replace')

@@ -1,8 +1,8 @@
-"""What the evaluations of runs must be, so that a table can pair them.
+"""Checks evaluations before a table pairs them.
 
-A run has exactly one evaluation of each split before its first step and after its last.
-Runs of one seed that begin with the same warm start have the same evaluations before
-the first step: draws are addressed, so equal policies give equal figures.
+A run must have exactly one evaluation of each split before its first step and after its
+last. Runs that share seed and warm start must have equal evaluations before the first
+step, because the same policy and the same random keys give the same responses.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from passk_jax.sweeps.opening import Job
 
 
 def lacking(job: Job, rows: Iterable[Row]) -> str:
-    """Says which evaluation of a run is not there exactly once; ``''``: none."""
+    """Describes an evaluation that is missing or repeated; ``''`` if there is none."""
     places = [(row.get('split'), row.get('step')) for row in rows]
     for split in job.splits:
         for step in (0, job.steps):
@@ -23,10 +23,10 @@ def lacking(job: Job, rows: Iterable[Row]) -> str:
 
 
 def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence[Job]):
-    """Checks that a run began with the policy of the other runs of its seed.
+    """Checks that a run began with the same policy as the other runs of its seed.
 
-    The same seed makes another warm start on another machine: its processor rounds
-    otherwise. Arms that begin with different policies are not paired.
+    Processors round differently, so a seed makes another warm start on another machine.
+    Arms that begin with different policies cannot be paired.
 
     Args:
         job: the run.
@@ -34,8 +34,8 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
         jobs: the runs of the sweep.
 
     Raises:
-        InputError: another run of the seed with the same warm start has other figures
-            before its first step.
+        InputError: another run with the same seed and the same configured warm start
+            has other metrics before its first step.
     """
     for other in jobs:
         same = job.warm_start and other.warm_start == job.warm_start
@@ -45,23 +45,19 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
         for split in job.splits:
             values, other_values = (_first(rows[x.name], split) for x in (job, other))
             if values != other_values:
-                name = next(
-                    metric
-                    for metric in values
-                    if values[metric] != other_values.get(metric)
-                )
+                name = next(x for x in values if values[x] != other_values.get(x))
                 raise InputError(
                     f'run {job.name} begins with {name}={values[name]:.4f} on split '
                     f'{split!r}, and {other.name} with '
                     f'{other_values.get(name, 0.0):.4f}: they do not have one warm '
-                    'start, so they are not paired. Another machine makes another one '
-                    'of the same seed: run all arms of a seed on one machine, or '
-                    'others with --seeds'
+                    'start, so they cannot be paired. A seed makes another one on '
+                    'another machine: run all arms of a seed on one machine, or '
+                    'other seeds with --seeds'
                 )
 
 
 def _first(rows: Iterable[Row], split: str) -> Mapping[str, float]:
-    """The pass@k of the evaluation before the first step."""
+    """Returns pass@k of the evaluation before the first step."""
     for row in rows:
         if (row.get('split'), row.get('step')) == (split, 0):
             return {name: row[name] for name in row if name.startswith('pass_at_')}

@@ -1,10 +1,9 @@
-"""The figure of a sweep: lines over steps, or forests of differences at the end.
+"""Draws the figure of a sweep: lines over steps, or a forest plot of final differences.
 
-Up to four arms and six measures are lines, with a panel for each measure, if there are
-three evaluations or more. What is more, or has no course, is a forest, whose points are
-differences from the baseline at the end. If there are as many measures as arms, each
-measure has a row, in which every arm has its own marker. Otherwise each arm has a row,
-and each measure a panel.
+Lines show at most four arms and six measures, a panel for each measure, and need at
+least three evaluations. Otherwise a forest plot shows each arm's final difference from
+the baseline. With at least as many measures as arms, it has a row for each measure and
+a marker for each arm. Otherwise it has a panel for each measure and a row for each arm.
 """
 
 import math
@@ -24,31 +23,31 @@ from passk_jax.sweeps.opening import Job
 from passk_jax.sweeps.results import values
 
 _MOST_LINES, _MOST_PANELS = 4, 6
-# Between the bars of two arms, in points.
+# Points between the bars of two arms.
 _APART = 2.5
 
 Curve = Mapping[int, float]
 Curves = Mapping[int, Curve]
-# The label of each arm, and how its measures differ.
+# For each arm: its label, and measure -> difference from the baseline.
 Differences = Sequence[tuple[str, Mapping[str, Interval]]]
 
 
 def draw(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
-    """The figure, as a PNG: :func:`draw_curves` or :func:`draw_differences`."""
+    """Draws the figure as a PNG by :func:`draw_curves` or :func:`draw_differences`."""
     many = len(sweep.arms) > _MOST_LINES or len(sweep.measures) > _MOST_PANELS
-    if many or _has_no_course(sweep, jobs):
+    if many or _has_only_ends(sweep, jobs):
         return draw_differences(sweep, jobs)
     return draw_curves(sweep, jobs)
 
 
 def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
-    """The evaluations of ``sweep.curves`` over steps.
+    """Draws the evaluations of ``sweep.curves`` over steps, as a PNG.
 
-    A line is the mean over seeds. Around it is the 95 % interval of its paired
-    differences from the baseline (Student's t over the seeds): where it leaves the
-    baseline's line, it excludes zero. It is a band, or bars if several arms have one;
-    then the arms stand side by side at each step. The steps of a later stage follow
-    those of the one before.
+    A line is the mean over seeds. Around it is the 95 % interval of the paired
+    difference from the baseline (Student's t over the seeds): where the interval leaves
+    the baseline's line, it excludes zero. One arm's interval is a band; those of
+    several arms are bars, side by side at each step. The steps of a later stage
+    continue those of the previous stage.
     """
     panels = [_panel(sweep, jobs, name) for name in sweep.measures]
     below = 'lines: means over seeds'
@@ -64,22 +63,16 @@ def draw_curves(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
 
 
 def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
-    """The last evaluations of ``sweep.split``, each arm's minus the baseline's.
+    """Draws each arm's last evaluation minus the baseline's, as a PNG.
 
-    A point is the mean of the paired differences, and its bar their 95 % interval
+    A point is the mean of the paired differences, and a bar is their 95 % interval
     (Student's t over the seeds).
     """
     base = _baseline(sweep)
     last = values(sweep, jobs, first=False)
     differences = [
-        (
-            arm.label,
-            {
-                name: difference(last[arm.name][name], last[base.name][name])
-                for name in sweep.measures
-            },
-        )
-        for arm in sweep.arms
+        (arm.label, {x: difference(of[x], last[base.name][x]) for x in sweep.measures})
+        for arm, of in ((arm, last[arm.name]) for arm in sweep.arms)
         if arm is not base
     ]
     by_measure = len(sweep.arms) <= min(len(sweep.measures), len(COLORS))
@@ -95,7 +88,7 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
 
 
 def _group_by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
-    """A panel for each measure, and a row for each arm."""
+    """Makes a panel for each measure, with a row for each arm."""
     rows = [label for label, _ in differences]
     return [
         Forest(
@@ -107,7 +100,7 @@ def _group_by_arm(sweep: Sweep, differences: Differences) -> list[Forest]:
 
 
 def _group_by_measure(sweep: Sweep, differences: Differences) -> list[Forest]:
-    """A panel for each unit, and a row for each of its measures."""
+    """Makes a panel for each unit, with a row for each of its measures."""
     forests = []
     for unit in dict.fromkeys(map(unit_of, sweep.measures)):
         measures = [name for name in sweep.measures if unit_of(name) == unit]
@@ -126,8 +119,8 @@ def _difference_in(unit: str) -> str:
     return f'difference ({unit})' if unit else 'difference'
 
 
-def _has_no_course(sweep: Sweep, jobs: Sequence[Job]) -> bool:
-    """Whether ``sweep.curves`` has only a beginning and an end."""
+def _has_only_ends(sweep: Sweep, jobs: Sequence[Job]) -> bool:
+    """Returns whether ``sweep.curves`` was evaluated only before and after training."""
     return len(sweep.arms) > 1 and all(
         len(curve) < 3
         for measure in sweep.measures
@@ -140,7 +133,7 @@ def _baseline(sweep: Sweep) -> Arm:
 
 
 def _name(sweep: Sweep, measure: str) -> str:
-    """What the sweep calls a measure, without the unit, which the axis has."""
+    """Returns the label of a measure without its unit, which the axis shows."""
     return sweep.measures[measure].removesuffix(f' ({unit_of(measure)})')
 
 
@@ -161,10 +154,8 @@ def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
         steps = _common_steps(curves.values())
         offset = _APART * (i - (len(sweep.arms) - 1) / 2) if several else 0.0
         style = {'color': color, 'offset': offset}
-        line = Series(
-            arm.label, steps, _means(curves, steps), marker=MARKERS[i], **style
-        )
-        lines.append(line)
+        means = _means(curves, steps)
+        lines.append(Series(arm.label, steps, means, marker=MARKERS[i], **style))
         if arm.name != sweep.baseline and curves.keys() == base.keys():
             bands += _band(curves, base, most=most, bars=several, **style)
     series = (*bands, *lines)
@@ -172,28 +163,28 @@ def _panel(sweep: Sweep, jobs: Sequence[Job], measure: str) -> Panel:
 
 
 def _band(curves: Curves, base: Curves, *, most: float, **style: Any) -> list[Series]:
-    """The means of an arm inside of the interval of its differences; of one seed none.
+    """Makes the interval around an arm's means, or nothing for a single seed.
 
-    Only at the steps that the baseline has too. No interval goes above ``most``.
+    Covers the steps that the baseline has too, and is cut off at ``most``.
     """
     if len(curves) < 2:
         return []
     steps = _common_steps([*curves.values(), *base.values()])
     low, high = [], []
     for step in steps:
-        pair = [
+        first, second = (
             np.array([by_seed[seed][step] for seed in base])
             for by_seed in (curves, base)
-        ]
-        _, *ends = metrics.paired_interval(*pair)
-        low.append(pair[1].mean() + ends[0])
-        high.append(min(pair[1].mean() + ends[1], most))
+        )
+        _, *ends = metrics.paired_interval(first, second)
+        low.append(second.mean() + ends[0])
+        high.append(min(second.mean() + ends[1], most))
     means = _means(curves, steps)
     return [Series('', steps, means, low=low, high=high, faint=True, **style)]
 
 
 def _common_steps(curves: Iterable[Curve]) -> list[int]:
-    """Where every seed has a value: other means would be of fewer seeds."""
+    """Returns the steps at which every seed has a value, so that means compare."""
     first, *later = curves
     return [step for step in first if all(step in curve for curve in later)]
 
@@ -205,7 +196,7 @@ def _means(curves: Curves, steps: Sequence[int]) -> list[float]:
 
 
 def _curves(sweep: Sweep, jobs: Sequence[Job], arm: str, measure: str) -> Curves:
-    """Seed -> step -> value."""
+    """Returns seed -> step -> value of one arm."""
     by_seed: dict[int, dict[int, float]] = {}
     ends: dict[int, int] = {}
     for job in (job for job in jobs if job.run.arm == arm):

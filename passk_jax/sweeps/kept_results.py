@@ -1,8 +1,9 @@
-"""The results of a sweep's runs, in files that outlive the run directories.
+"""Keeps the results of a sweep in files that outlive the run directories.
 
-``<name>.jsonl.gz`` has a row for each evaluation of each run that is done, and
-``<name>.configs.json`` has what the runs of each setting have in common. A run whose
-rows are there is done; its configuration must be the one they came from.
+``<name>.jsonl.gz`` has a row for each evaluation of each finished run.
+``<name>.configs.json`` has the configuration of each setting, without what the sweep
+sets for each run. A run with rows counts as done, if its configuration is still the one
+that produced them.
 """
 
 import collections
@@ -35,11 +36,11 @@ _OF_A_RUN = ('seed', 'init.checkpoint')
 
 
 class KeptResults:
-    """Files of results, which several sweeps of one name may write at a time.
+    """The result files of a sweep; several sweeps of one name may write at a time.
 
     Args:
-        directory: of the results; :meth:`add` needs it.
-        name: of the sweep.
+        directory: the directory of the files; it must exist for :meth:`add`.
+        name: the sweep's name.
 
     Attributes:
         paths: the files.
@@ -53,16 +54,16 @@ class KeptResults:
         self._rows, self._configs = self.paths
 
     def attach(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs, with their evaluations where their results are kept.
+        """Returns the jobs, those with kept results with their evaluations attached.
 
-        An earlier stage counts only together with the later ones, which need its
-        checkpoint. Results that lack an evaluation do not count if the run's directory
-        has them all.
+        A stage's results count only if those of all stages are kept, because a later
+        stage needs the checkpoint of an earlier one. Results in which an evaluation is
+        missing or repeated are ignored if the run's directory is complete.
 
         Raises:
-            InputError: results that are kept came from another configuration, even if
-                with other seeds; they lack an evaluation, or have it twice; or runs of
-                one seed do not begin with one policy.
+            InputError: kept results of any seed came from another configuration; an
+                evaluation is missing or repeated; or runs of one seed began with
+                different policies.
         """
         configs, rows = self._read()
         attached = []
@@ -77,19 +78,19 @@ class KeptResults:
         return attached
 
     def add(self, jobs: Sequence[Job], *, of: Job | None = None) -> None:
-        """Adds the results of what is done.
+        """Adds the results of finished runs.
 
-        The rows are in the order of seeds, and of a seed in that of the settings, so
-        that the files do not depend on who wrote last.
+        Rows are sorted by seed, then by setting, so the files do not depend on the
+        order of writing.
 
         Args:
             jobs: the runs of the sweep.
-            of: add only those of this run, and of its other stages.
+            of: add only this run and its other stages; ``None``: add all.
 
         Raises:
             InputError: another sweep has added results of another configuration since
-                :meth:`attach`, or a run does not begin with the policy of others of its
-                seed; nothing is written.
+                :meth:`attach`, or runs of one seed began with different policies.
+                Nothing is written.
         """
         looked_at = jobs if of is None else _chain(of, jobs)
         new = [
@@ -108,12 +109,12 @@ class KeptResults:
                 configs[job.run.setting] = _common(job.config)
             tidy = _sort_rows(rows.values(), [job.run.setting for job in jobs])
             text = json.dumps(_select_configs(configs, tidy), indent=1) + '\n'
-            # The rows last: without them the rest says nothing.
+            # Rows come last: a configuration without rows is ignored.
             atomic_write_text(self._configs, text)
             atomic_write_bytes(self._rows, results.compress_rows(tidy))
 
     def write_csv(self) -> None:
-        """Writes the rows as ``<name>.csv``, if there are any."""
+        """Writes all rows to ``<name>.csv``, if there are any."""
         _, rows = self._read()
         if rows:
             tidy = [row for of_run in rows.values() for row in of_run]
@@ -121,12 +122,12 @@ class KeptResults:
             atomic_write_text(path, results.as_csv(tidy))
 
     def seeds(self) -> set[int]:
-        """The seeds that have results; InputError if those cannot be read."""
+        """Returns the seeds that have results; InputError if results are unreadable."""
         _, rows = self._read()
         return {of_run[0]['seed'] for of_run in rows.values()}
 
     def _read(self) -> tuple[dict[str, Any], dict[str, list[Row]]]:
-        """Setting -> configuration, of those that have rows, and run -> rows."""
+        """Returns setting -> configuration (of settings with rows), and run -> rows."""
         rows: dict[str, list[Row]] = collections.defaultdict(list)
         try:
             if not self._rows.exists():
@@ -153,7 +154,7 @@ class KeptResults:
             )
 
     def _check_whole(self, job: Job, rows: dict[str, list[Row]]) -> None:
-        """Takes out the rows of a run that lack what its directory has."""
+        """Drops incomplete rows of a run whose directory is complete."""
         if job.name not in rows or not (lacks := lacking(job, rows[job.name])):
             return
         if not is_done(dataclasses.replace(job, kept_rows=())):
@@ -165,11 +166,11 @@ class KeptResults:
 
     @contextlib.contextmanager
     def writing(self, paths: Iterable[pathlib.Path]) -> Iterator[None]:
-        """Keeps other sweeps of the name from writing to these files of the directory.
+        """Locks the directory's files against other sweeps of the name.
 
-        It removes what killed sweeps left of theirs.
+        Also removes temporary files of these paths that killed sweeps left behind.
         """
-        # Not the directory: a network file system locks only what is open to write.
+        # A network file system locks only files that are open for writing.
         descriptor = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -180,13 +181,13 @@ class KeptResults:
 
 
 def _chain(job: Job, jobs: Sequence[Job]) -> list[Job]:
-    """The stages of the job's arm with its seed, itself among them."""
+    """Returns all stages of the job's arm and seed, the job included."""
     whose = job.run.arm, job.run.seed
     return [other for other in jobs if (other.run.arm, other.run.seed) == whose]
 
 
 def _sort_rows(of_runs: Iterable[list[Row]], settings: Sequence[str]) -> list[Row]:
-    """All rows; those of other settings come last of their seed."""
+    """Returns all rows by seed and setting; unknown settings come last."""
     ranks = {name: rank for rank, name in enumerate(dict.fromkeys(settings))}
 
     def place(rows: list[Row]) -> tuple[int, int]:
@@ -196,7 +197,7 @@ def _sort_rows(of_runs: Iterable[list[Row]], settings: Sequence[str]) -> list[Ro
 
 
 def _select_configs(configs: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
-    """The configurations of the rows' settings, in the order of the rows."""
+    """Returns the configurations of the rows' settings, in the order of the rows."""
     return {name: configs[name] for name in dict.fromkeys(map(_setting, rows))}
 
 
@@ -205,7 +206,7 @@ def _setting(row: Row) -> str:
 
 
 def _common(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What the runs of a setting have in common: all but :data:`_OF_A_RUN`."""
+    """Returns a configuration without :data:`_OF_A_RUN`, the same for all seeds."""
     common = {name: value for name, value in config.items() if name != 'seed'}
     init = {
         name: value for name, value in config['init'].items() if name != 'checkpoint'

@@ -1,7 +1,7 @@
 """Opens the configuration of every run of a sweep, before any run starts.
 
-It parses the arguments of each command as the command itself does, so whatever that
-would refuse is refused here.
+Parses the arguments of each command as the command does, so invalid arguments fail
+before the sweep starts a run.
 """
 
 import dataclasses
@@ -25,22 +25,22 @@ from passk_jax.setup.checks import check_names, may_differ, may_grow, splits_due
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
 
-# Cached, because it computes the metrics to learn their names.
+# Cached because it computes metrics to get their names.
 _metric_names = functools.cache(metric_names)
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run, and what its configuration says of it.
+    """A run with its resolved configuration.
 
     Attributes:
         run: the run.
-        steps: steps of the whole run.
+        steps: the number of training steps.
         splits: the splits of its last evaluation.
-        warm_start: equal for runs whose warm starts are equal; ``''``: it has none.
-        config: what its command resolves to, as JSON would have it.
-        may_differ: keys of it that another part of the same run may change.
-        kept_rows: its evaluations, if the results have them; see ``kept_results.py``.
+        warm_start: a key that runs with the same warm start share; ``''``: none.
+        config: the resolved configuration, as JSON values.
+        may_differ: keys that may change when the run is resumed.
+        kept_rows: its evaluations, if results are kept; see ``kept_results.py``.
     """
 
     run: Run
@@ -53,17 +53,16 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name of the run."""
+        """The run's name."""
         return self.run.name
 
 
 def open_runs(runs: Sequence[Run], sweep: Sweep) -> list[Job]:
-    """Checks every run; touches no directory and no device.
+    """Resolves and checks every run; writes nothing and uses no device.
 
     Raises:
         InputError: a configuration is invalid, lacks a measure or a split of the sweep,
-            or is not the one that the run directory began with. The message names
-            the run.
+            or differs from the one in the run directory. The message names the run.
     """
     return [_open(run, sweep) for run in runs]
 
@@ -113,7 +112,7 @@ def _check_measures(sweep: Sweep, num_responses: int, splits: Iterable[str]) -> 
 
 
 def _warm_start(config: ExperimentConfig) -> str:
-    """Everything that decides the bits of a warm start, rounding included."""
+    """Returns all settings that a warm start depends on, those of rounding included."""
     if config.init.kind != 'warm_start':
         return ''
     values = configs.to_dict(config)

@@ -1,6 +1,6 @@
-"""The progress of a sweep: a line for each run, and when all will be done.
+"""Shows the progress of a sweep: a line for each run, and when all will be done.
 
-On a terminal the lines are drawn anew; elsewhere they are written now and then.
+On a terminal the lines are redrawn in place; elsewhere they are written once a minute.
 """
 
 import datetime
@@ -17,7 +17,7 @@ from passk_jax.sweeps.opening import Job
 
 
 class Pace:
-    """Measures how long the runs take for a step, evaluations included.
+    """A measurement of each run's seconds a step, evaluations included.
 
     Args:
         clock: returns seconds.
@@ -29,9 +29,9 @@ class Pace:
         self._seconds: dict[str, float] = {}
 
     def see(self, name: str, steps: int) -> None:
-        """Takes note of a running run's steps.
+        """Records how many steps a running run has done.
 
-        The first step that it sees is left out, as it follows a compilation.
+        Measures from the first step seen, because compilation delays that step.
         """
         now = self._clock()
         first_steps, then = self._first.setdefault(name, (steps, now))
@@ -41,18 +41,21 @@ class Pace:
             self._seconds[name] = (now - then) / (steps - first_steps)
 
     def forget(self, name: str) -> None:
-        """Ends the measurement of a run; its seconds a step stay known."""
+        """Ends the measurement of a run, and keeps its seconds a step."""
         self._first.pop(name, None)
 
     def seconds(self, name: str) -> float | None:
-        """Seconds of a step of this run, or the mean of others; ``None``: unknown."""
+        """Returns a run's seconds a step, or the mean of others; ``None``: unknown."""
         paces = list(self._seconds.values())
         return self._seconds.get(name, sum(paces) / len(paces) if paces else None)
 
     def seconds_left(
         self, running: Iterable[Job], waiting: Iterable[Job], *, at_a_time: int
     ) -> float | None:
-        """Seconds until all are done, so many at a time in order; ``None``: unknown."""
+        """Estimates the seconds until all runs are done; ``None``: unknown.
+
+        Assumes that ``at_a_time`` runs go side by side and start in order.
+        """
         durations = []
         for job in (*running, *waiting):
             if (seconds := self.seconds(job.name)) is None:
@@ -65,13 +68,13 @@ class Pace:
 
 
 def line(job: Job, state: str, *, seconds: float | None = None, width: int) -> str:
-    """A run's line: its name, its state and its steps; a running run's reward too.
+    """Formats a run's line: name, state, steps and, while it runs, reward.
 
     Args:
         job: the run.
-        state: in a word or two.
-        seconds: seconds a step, if the run is running and they are known.
-        width: the width of the name.
+        state: its state in a word or two.
+        seconds: seconds a step; ``None``: unknown, or the run is not running.
+        width: the width of the name's column.
     """
     parts = [f'{job.name:<{width}}  {state:<9} {steps_done(job)}/{job.steps}']
     if state == 'running' and 'reward' in (row := last_row(job)):
@@ -82,17 +85,17 @@ def line(job: Job, state: str, *, seconds: float | None = None, width: int) -> s
 
 
 def duration(seconds: float | None) -> str:
-    """As ``1:02:03``; ``'unknown'`` for ``None``."""
+    """Formats seconds as ``1:02:03``, and ``None`` as ``'unknown'``."""
     if seconds is None:
         return 'unknown'
     return str(datetime.timedelta(seconds=round(seconds)))
 
 
 class Display:
-    """Shows lines that change, and lines that stay.
+    """A display of status lines, which are replaced, and of lines that stay.
 
     Args:
-        stream: where; ``None`` for standard error.
+        stream: where to write; ``None``: standard error.
         between: the least seconds between two displays, except on a terminal.
         clock: returns seconds.
     """
@@ -118,7 +121,7 @@ class Display:
             self._draw(drawn)
 
     def show(self, make_lines: Callable[[], Sequence[str]]) -> None:
-        """Shows the lines in place of the last ones, if it is time to."""
+        """Replaces the status lines, unless the last display was too recent."""
         now = self._clock()
         if now - self._last < (0.5 if self.redraws else self._between):
             return
@@ -132,7 +135,7 @@ class Display:
             self._write(''.join(f'{line}\n' for line in lines))
 
     def _draw(self, lines: Sequence[str]) -> None:
-        # A line that is broken in two, or scrolled away, could not be drawn over.
+        # Lines that wrap or scroll away cannot be redrawn.
         columns, rows = shutil.get_terminal_size()
         self._drawn = [line[: columns - 1] for line in lines[-(rows - 1) :]]
         self._write(''.join(f'{line}\n' for line in self._drawn))

@@ -1,6 +1,6 @@
-"""The tables of a sweep, from the evaluations of its runs alone.
+"""Makes the tables of a sweep from the evaluations of its runs.
 
-Equal runs give equal bytes: nothing here depends on how the runs came about.
+Equal evaluations give equal bytes, in whatever order the runs were made.
 """
 
 import csv
@@ -21,17 +21,18 @@ from passk_jax.sweeps.declarations import Arm, Sweep
 from passk_jax.sweeps.directories import evaluations
 from passk_jax.sweeps.opening import Job
 
-# Of more arms the table has a row each.
+# With more arms, the table has a row for each arm.
 _MOST_COLUMNS = 3
 _HEAD = ('run', 'arm', 'seed', 'stage', 'split', 'step')
 
-Values = Mapping[str, Mapping[str, np.ndarray]]
+ByMeasure = Mapping[str, np.ndarray]
+Values = Mapping[str, ByMeasure]
 
 
 def tidy_rows(jobs: Sequence[Job]) -> list[Row]:
-    """Returns a row for each evaluation of each run: its run, and its metrics.
+    """Returns a row for each evaluation of each run: the run and the metrics.
 
-    Metrics have six digits, so that the files stay small.
+    Metrics are rounded to six significant digits, to keep files small.
     """
     rows = []
     for job in jobs:
@@ -64,7 +65,7 @@ def read_rows(path: pathlib.Path) -> list[Row]:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """A column for each metric of any row; a cell is empty where it is undefined."""
+    """Formats rows as CSV, with a column for each metric; undefined cells are empty."""
     names = sorted({name for row in rows for name in row} - set(_HEAD))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*_HEAD, *names], lineterminator='\n')
@@ -74,15 +75,15 @@ def as_csv(rows: Sequence[Row]) -> str:
 
 
 def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
-    """Means over seeds, and paired differences with 95 % intervals.
+    """Formats Markdown tables of means and paired differences over seeds.
 
-    The interval is Student's t over the seeds. The first table compares the last
-    evaluations of the arms with those of the baseline; of many arms it has a row for
-    each. The second table compares the last evaluation of each arm with its first, and
-    a third one the pairs of ``sweep.contrasts``.
+    Differences have 95 % intervals (Student's t over the seeds). The first table
+    compares the last evaluation of each arm with the baseline's. The second compares
+    each arm's last evaluation with its first. A third compares the pairs of
+    ``sweep.contrasts``.
 
     Args:
-        sweep: what is declared.
+        sweep: the declaration.
         jobs: its runs, all of them done.
     """
     before, after = (values(sweep, jobs, first=first) for first in (True, False))
@@ -94,38 +95,28 @@ def markdown(sweep: Sweep, jobs: Sequence[Job]) -> str:
     else:
         lines = _tabulate_arms(sweep, arms, before, after)
     lines += ['', 'End minus beginning, with its 95 % interval:', '']
-    lines += markdown_table(
-        [f'{sweep.split} split', *sweep.measures.values()],
-        [
-            [
-                arm.label,
-                *(
-                    paired(after[arm.name][name], before[arm.name][name])
-                    for name in sweep.measures
-                ),
-            ]
-            for arm in arms
-        ],
-    )
+    changes = [(arm.label, after[arm.name], before[arm.name]) for arm in arms]
+    lines += _tabulate_differences(sweep, changes)
     if sweep.contrasts:
         lines += ['', 'Further differences at the end, with their 95 % intervals:', '']
-        lines += _contrasts(sweep, after)
+        labels = {arm.name: arm.label for arm in arms}
+        contrasts = [
+            (f'{labels[first]} minus {labels[second]}', after[first], after[second])
+            for first, second in sweep.contrasts
+        ]
+        lines += _tabulate_differences(sweep, contrasts)
     return '\n'.join(lines) + '\n'
 
 
-def _contrasts(sweep: Sweep, after: Values) -> list[str]:
-    labels = {arm.name: arm.label for arm in sweep.arms}
+def _tabulate_differences(
+    sweep: Sweep, rows: Sequence[tuple[str, ByMeasure, ByMeasure]]
+) -> list[str]:
+    """Makes a row for each label, with the first values minus the second."""
     return markdown_table(
         [f'{sweep.split} split', *sweep.measures.values()],
         [
-            [
-                f'{labels[first]} minus {labels[second]}',
-                *(
-                    paired(after[first][name], after[second][name])
-                    for name in sweep.measures
-                ),
-            ]
-            for first, second in sweep.contrasts
+            [label, *(paired(first[name], second[name]) for name in sweep.measures)]
+            for label, first, second in rows
         ],
     )
 
@@ -133,7 +124,7 @@ def _contrasts(sweep: Sweep, after: Values) -> list[str]:
 def _tabulate_measures(
     sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
 ) -> list[str]:
-    """A row for each measure, with every seed's value; the baseline comes first."""
+    """Makes a row for each measure; ``arms[0]`` is the baseline."""
     base, *variants = arms
     return markdown_table(
         [
@@ -160,10 +151,10 @@ def _tabulate_measures(
 def _tabulate_arms(
     sweep: Sweep, arms: Sequence[Arm], before: Values, after: Values
 ) -> list[str]:
-    """A row for each arm: its mean, and how it differs from the baseline, the first."""
+    """Makes a row for each arm; ``arms[0]`` is the baseline."""
     base, *variants = arms
 
-    def row(label: str, of: Mapping[str, np.ndarray], other: Arm | None) -> list[str]:
+    def row(label: str, of: ByMeasure, other: Arm | None) -> list[str]:
         cells = [f'{of[name].mean():.3f}' for name in sweep.measures]
         if other:
             differences = (
@@ -183,12 +174,12 @@ def _tabulate_arms(
 
 
 def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
-    """Arm -> measure -> ``[S]``, one value for each seed; NaN where undefined.
+    """Returns arm -> measure -> ``[S]``, a value for each seed; NaN where undefined.
 
     Args:
         sweep, jobs: as in :func:`markdown`.
-        first: take the first evaluation of an arm's first run, not the last one of its
-            last run.
+        first: whether to take the first evaluation of an arm's first stage, or else the
+            last evaluation of its last stage.
 
     Raises:
         InputError: a run does not have exactly one such evaluation.
@@ -219,12 +210,12 @@ def values(sweep: Sweep, jobs: Sequence[Job], *, first: bool) -> Values:
 
 
 def paired(first: np.ndarray, second: np.ndarray) -> str:
-    """The mean of ``first - second``, and its interval if there are several seeds."""
+    """Formats the mean of ``first - second``, with an interval if seeds are several."""
     return format_difference(difference(first, second))
 
 
 def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
-    """What the column is called; with two arms it is clear whose it is."""
+    """Returns the head of a column; with two arms it need not name the arm."""
     return 'difference [95 %]' if len(arms) == 2 else f'{arm.label}, difference [95 %]'
 
 

@@ -1,8 +1,8 @@
-"""Runs the runs of a sweep: so many at a time, each on cores of its own.
+"""Runs the runs of a sweep, several at a time, each on its own cores.
 
-A run is started if it is not done, if nobody runs it, and if what it goes on from is
-there. Of runs with equal warm starts one makes it and the others copy it. A run that
-fails is left until the next sweep; the others go on.
+A run starts if it is not done, no other process runs it, and its previous stage is
+done. Of the runs that share a warm start, one makes it and the others copy it. A failed
+run is retried only by the next sweep; the other runs go on.
 """
 
 import contextlib
@@ -25,20 +25,20 @@ from passk_jax.sweeps.directories import Lock
 from passk_jax.sweeps.opening import Job
 
 PROGRAM = (sys.executable, '-m', MODULE)
-"""Runs a run, given its arguments."""
+"""The program of a run; the run's arguments follow."""
 
 POLL_SECONDS = 0.25
-"""How often a sweep looks at its runs."""
+"""Seconds between two looks at the runs."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOG_LINES = 10
 
 
 def split_cores(cores: Cores, num_jobs: int | None) -> list[Cores]:
-    """The cores of each of so many runs; ``None``: a run for each core.
+    """Divides cores among ``num_jobs`` runs; ``None``: one run for each core.
 
     Raises:
-        InputError: there are fewer cores than runs, or no run.
+        InputError: ``num_jobs`` is less than 1 or more than the cores.
 
     >>> split_cores((0, 1, 2, 3, 4), 2)
     [(0, 1, 2), (3, 4)]
@@ -58,15 +58,15 @@ class _Child:
 
 
 class Runner:
-    """Runs jobs; the result is in their directories.
+    """A runner of jobs, whose results are in the run directories.
 
     Args:
-        jobs: the runs, in the order to start them; a stage after the one before.
-        other_jobs: runs of the sweep that are not to be started; those that are done
-            serve as earlier stages, and their warm starts are shared.
-        slots: the cores of each run at a time.
-        display: shows what happens.
-        when_done: is called with each run that is done.
+        jobs: the runs in the order to start them, each stage after its previous one.
+        other_jobs: runs that are not started, but whose last policies and warm starts
+            ``jobs`` may use.
+        slots: the cores of each run; as many runs go side by side.
+        display: shows the progress.
+        when_done: called with each run when it is done.
     """
 
     def __init__(
@@ -83,16 +83,17 @@ class Runner:
         self._pace = progress.Pace()
         self._children: dict[str, _Child] = {}
         self._state = {job.name: 'waiting' for job in jobs}
-        # The runs that another sweep runs, or an earlier one left running.
+        # Runs of other sweeps, or ones that an earlier sweep left running.
         self._elsewhere: dict[str, directories.Holder] = {}
         self._told_to_stop = False
 
     def run(self) -> dict[str, str]:
-        """Runs until no run is left that could be started.
+        """Runs until no run is running and none can be started.
 
         Returns:
-            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (told to, and saved) or
-            ``'waiting'`` (of a run that did not end, or not started).
+            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (by a signal, after saving)
+            or ``'waiting'`` (not started: its previous stage is not done, or the
+            sweep was stopped first).
         """
         for job in self._jobs:
             job.run.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -109,11 +110,11 @@ class Runner:
 
     @contextlib.contextmanager
     def _ending_with_children(self) -> Iterator[None]:
-        """Passes signals on; after an error, waits until the children have saved."""
+        """Passes signals on to the runs; after an error, waits for them to save."""
         before = {
             number: signal.getsignal(number)
             for number in _SIGNALS
-            # Of nohup, for example.
+            # A signal that nohup, for example, ignores stays ignored.
             if signal.getsignal(number) is not signal.SIG_IGN
         }
         for number in before:
@@ -131,7 +132,7 @@ class Runner:
 
     def _stop(self, number: int, frame: types.FrameType | None) -> None:
         self._told_to_stop = True
-        # A run counts what comes within a second as one: a terminal tells it too.
+        # A terminal signals the runs too; they count signals within a second as one.
         self._pass_on(signal.SIGTERM)
 
     def _pass_on(self, number: signal.Signals) -> None:
@@ -139,7 +140,7 @@ class Runner:
             child.process.send_signal(number)
 
     def _reap(self) -> None:
-        """Takes note of the runs that have ended."""
+        """Records progress, and the runs that have ended."""
         for job in self._jobs:
             child = self._children.get(job.name)
             if child is None:
@@ -190,14 +191,14 @@ class Runner:
                 self._consider(job, free)
 
     def _consider(self, job: Job, free: list[Cores]) -> None:
-        """Starts the run on cores that it takes from ``free``, if it can be."""
+        """Starts the run if it can, on cores that it removes from ``free``."""
         lock = Lock(job)
         if not lock.acquire():
             self._elsewhere[job.name] = directories.Holder('', ())
             return
         started = False
         try:
-            # Now, because nobody can run it any more.
+            # Check under the lock, because no other process can run it now.
             if directories.is_done(job):
                 self._set(job, 'done')
             elif free and self._ready(job):
@@ -208,7 +209,7 @@ class Runner:
                 lock.release()
 
     def _ready(self, job: Job) -> bool:
-        """Whether what the run goes on from is there; fetches a warm start."""
+        """Returns whether the run can start; copies a warm start if it can."""
         if previous := job.run.previous:
             return directories.is_done(self._jobs_by_name[previous])
         if not directories.needs_warm_start(job):
@@ -218,7 +219,7 @@ class Runner:
             for other in self._jobs_by_name.values()
             if other.warm_start == job.warm_start and other is not job
         ]
-        if any(self._copied(job, other) for other in same):
+        if any(self._copy_warm_start(job, other) for other in same):
             return True
         making = (other for other in same if directories.needs_warm_start(other))
         return not any(
@@ -226,8 +227,8 @@ class Runner:
             for other in making
         )
 
-    def _copied(self, job: Job, other: Job) -> bool:
-        """Whether the run has the other's warm start now; else it makes its own."""
+    def _copy_warm_start(self, job: Job, other: Job) -> bool:
+        """Copies another run's warm start; returns whether that succeeded."""
         try:
             return directories.copy_warm_start(job, other)
         except OSError as error:
@@ -248,13 +249,13 @@ class Runner:
             )
         self._children[job.name] = _Child(process, lock, cores)
         if self._told_to_stop:
-            # Told to meanwhile, when this run was not among the children.
+            # The signal came before this run was among the children.
             process.send_signal(signal.SIGTERM)
         self._state[job.name] = 'running'
         self._display.say(progress.line(job, 'started', width=0))
 
     def _lines(self) -> list[str]:
-        """A line for each run that is not done, and one of the whole."""
+        """Formats a line for each unfinished run, and a summary."""
         unfinished = [job for job in self._jobs if self._state[job.name] != 'done']
         running = [job for job in unfinished if job.name in self._children]
         waiting = [job for job in unfinished if self._state[job.name] == 'waiting']
@@ -275,7 +276,7 @@ class Runner:
 
 @contextlib.contextmanager
 def _pinned(cores: Cores) -> Iterator[None]:
-    """What is started here has these cores, where the system can do that."""
+    """Pins processes that start in this block to the cores, if the system can."""
     if not hasattr(os, 'sched_setaffinity'):
         yield
         return

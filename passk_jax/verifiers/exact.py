@@ -22,7 +22,7 @@ from fractions import Fraction
 
 from passk_jax.verifiers.trees import Apply, Node, Number
 
-# Of numerator and denominator together: 9,800 digits.
+# Bits of numerator and denominator together: 9,800 digits.
 _MOST_BITS = 2**15
 # Bits of all intermediate numbers; a tenth of a second.
 _MOST_WORK = 2**20

@@ -6,7 +6,7 @@ a box. Some files mark problems without a gold by a word.
 
 from passk_jax.verifiers.extract import last_box
 
-# What files have in place of a gold, in lower case.
+# Entries that stand for a missing gold, in lower case.
 SENTINELS = frozenset(('', 'proof', 'notfound', 'not found', 'nan', 'null', 'n/a'))
 _MARK = '####'
 

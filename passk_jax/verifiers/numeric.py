@@ -25,7 +25,7 @@ from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, names
 
 _DIGITS = 40
 _TOLERANCE = mpmath.mpf(10) ** -30
-# If a decimal is a part of an expression.
+# The tolerance where an expression contains a decimal.
 _DECIMAL_TOLERANCE = mpmath.mpf(10) ** -6
 # Smaller values may be rounding errors of 0, and are computed with more digits.
 _SMALL = mpmath.mpf(10) ** -25
@@ -259,7 +259,7 @@ def _root(number: Value, degree: Value) -> Value:
     if not degree:
         raise UndefinedError
     real = isinstance(number, mpmath.mpf) and isinstance(degree, mpmath.mpf)
-    # Of odd degree, the real root of a negative number.
+    # An odd root of a negative number is its real root.
     if real and number < 0 and degree == mpmath.floor(degree) and int(degree) % 2:
         return -mpmath.power(-number, 1 / degree)
     return _power(number, 1 / degree)

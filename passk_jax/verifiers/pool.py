@@ -141,7 +141,7 @@ class Pool:
         return judgements
 
     def _remember(self, pair: Pair, judgement: Judgement) -> None:
-        # What killed a process may have come from outside; it says nothing of the pair.
+        # Something outside may have killed the process, whatever the pair.
         if judgement.failure == CRASH:
             return
         self._memo[pair] = judgement

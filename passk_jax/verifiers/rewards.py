@@ -28,7 +28,7 @@ from typing import Any
 from absl import logging
 
 from passk_jax import plugins
-from passk_jax.config.ranges import positive
+from passk_jax.config.ranges import count, positive
 from passk_jax.errors import InputError, prefixed
 from passk_jax.runtime.cores import usable_cores
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Judgement, Pool
@@ -56,7 +56,7 @@ class RewardParams:
     reward: str
     threshold: float
     deadline_s: float = positive()
-    memory_mib: int = positive()
+    memory_mib: int = count(1)
 
     def __post_init__(self):
         plugins.split_place(self.reward)

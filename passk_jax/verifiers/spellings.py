@@ -30,7 +30,7 @@ SIGNS: dict[int, str] = {
 }
 """Signs of other scripts -> those of ASCII, for ``str.translate``."""
 
-# What may surround a whole answer.
+# Marks that may surround a whole answer.
 _AROUND = [
     re.compile(form, re.DOTALL)
     for form in (
@@ -54,7 +54,7 @@ _NAME = re.compile(
     r'|\w\(\w?\)\s*=\s*)',
     re.IGNORECASE,
 )
-# What may join the parts of a list, besides commas.
+# Marks and words, besides commas, that may join the parts of a list.
 _JOINT = re.compile(
     r'-*->|=+>|[→⟶➔➜➡⇒⟹↦|]|(?<=\s)>(?=\s)|\\(?:to|(?:long)?rightarrow)\b'
     r'|\b(?:and\s+)?then\b|\band\b',
@@ -339,8 +339,10 @@ def cell_rows(text: str, *, around: str) -> list[list[str]]:
     """
     rows = []
     for row in table_rows(text):
-        cells = re.split(r'[\s,;|&│┃║]+', row.strip(' \t\n,;|&│┃║'))
-        rows.append([cell.strip(around) for cell in cells])
+        # The head of a table may be empty.
+        if row := row.strip(' \t\n,;|&│┃║'):
+            cells = re.split(r'[\s,;|&│┃║]+', row)
+            rows.append([cell.strip(around) for cell in cells])
     # In a list without quotes, 12 is one cell.
     listed = re.search(r'[\[({]', text) and not re.search('["\']', text)
     if not listed and all(len(row) == 1 for row in rows):

@@ -26,16 +26,16 @@ from typing import Any
 
 # The least that an answer may need beside the imported function.
 _ROOM_BYTES = 2**24
-# Characters of what it says of an error.
+# Characters of an error's name and message.
 _LONGEST_NAME, _LONGEST_REASON = 200, 4000
-# Of a value as JSON; the parent reads no longer line than twice as much.
+# Characters of a value as JSON; the parent reads lines of up to twice this.
 _LONGEST_VALUE = 2**15
 
 
 def main(function: str, memory_bytes: str) -> None:
     """Serves requests until stdin closes."""
     requests, replies = os.fdopen(os.dup(0), 'rb'), os.fdopen(os.dup(1), 'wb')
-    # What the function prints must not reach the replies.
+    # The function's prints must not mix with the replies.
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1):
         os.dup2(nothing, standard)

@@ -19,6 +19,9 @@ _ORPHAN_S = 2.0
 # A reply has fewer bytes; a function that writes more has found the pipe.
 _MOST_BYTES = 2**16
 _MARK = 'PASSK_JAX_WORKER'
+_PROCESSES = pathlib.Path('/proc')
+# The longest that kill() waits for what a worker started.
+_KILL_S = 2.0
 # PYTHONPATH could not hold a directory with a colon in its name.
 _START = (
     'import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); '
@@ -88,7 +91,7 @@ class WorkerProcess:
 
     def send(self, task: tuple[str, ...], deadline_s: float) -> None:
         """Gives an idle worker a task; what it replies is for :meth:`receive`."""
-        # Nothing that an earlier task left behind can know it.
+        # A secret number, so that code left by an earlier task cannot forge a reply.
         self._number = secrets.token_hex(8)
         request = [self._number, deadline_s + _ORPHAN_S, task]
         request = json.dumps(request).encode() + b'\n'
@@ -133,13 +136,11 @@ class WorkerProcess:
         """
         # A process that was waited for has no id any more.
         if self._process.returncode is None:
-            for kill, pid in (
-                *((os.kill, pid) for pid in _marked(self._mark)),
-                *((os.killpg, self.pid), (os.kill, self.pid)),
-            ):
+            for kill in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    kill(pid, signal.SIGKILL)
-        self._process.wait()
+                    kill(self.pid, signal.SIGKILL)
+            self._process.wait()
+            _kill_marked(self._mark)
         self._process.stdin.close()
         self.replies.close()
 
@@ -152,12 +153,37 @@ def _parsed(line: bytes) -> Any:
         return f'no reply: {error}'
 
 
-def _marked(mark: str) -> Iterator[int]:
-    """The processes that have a value in the environment with which they began."""
-    for file in pathlib.Path('/proc').glob('[0-9]*/environ'):
+def _kill_marked(mark: str) -> None:
+    """Kills the processes that began with a value in the environment, until none is."""
+    end = time.monotonic() + _KILL_S
+    while (signals := [*_signals(mark)]) and time.monotonic() < end:
+        for pid, number in signals:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        time.sleep(0.001)
+
+
+def _signals(mark: str) -> Iterator[tuple[int, int]]:
+    """Processes with the mark and SIGKILL; with 0, a process that may yet have it.
+
+    While a process begins a program, its environment is empty for a moment.
+    """
+    for folder in _PROCESSES.glob('[0-9]*'):
         with contextlib.suppress(OSError):
-            if f'{_MARK}={mark}'.encode() in file.read_bytes().split(b'\0'):
-                yield int(file.parent.name)
+            environment, begins = (folder / 'environ').read_bytes(), False
+            if not environment:
+                begins = _begins((folder / 'stat').read_bytes())
+                environment = (folder / 'environ').read_bytes()
+            if f'{_MARK}={mark}'.encode() in environment.split(b'\0'):
+                yield int(folder.name), signal.SIGKILL
+            elif begins:
+                yield int(folder.name), 0
+
+
+def _begins(stat: bytes) -> bool:
+    """Whether a process has memory (``vsize``), but no ``env_start`` (``proc(5)``)."""
+    fields = stat.rpartition(b')')[2].split()
+    return fields[20] != b'0' == fields[47]
 
 
 def _path() -> str:

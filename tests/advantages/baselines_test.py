@@ -63,7 +63,7 @@ def test_opo_follows_p_as_the_rollouts_grow_though_length_goes_with_success():
         gradients = (advantages[..., None] * (np.eye(3)[drawn] - policy)).mean(axis=1)
         found = policy[drawn].prod(axis=1) @ gradients
         ratios[num_rollouts] = found / (policy * ([1, 0, 0] - policy[0]))
-    # What is missing falls as 1 / N.
+    # The gap to 1 falls as 1 / N.
     missing = {n: 1 - ratio for n, ratio in ratios.items()}
     assert np.all(missing[4] > 0.1)
     assert np.all(missing[8] < 0.6 * missing[4])
@@ -129,9 +129,7 @@ def test_the_curve_of_a_pooled_sigma_is_that_of_a_step_of_all_shares(num_rollout
     'name', ['reinforce_plus_plus', 'reinforce_plus_plus_baseline']
 )
 def test_a_pooled_sigma_has_no_weight_of_its_own(name):
-    with pytest.raises(
-        ValueError, match=f'{name} has no weight of its own: it divides'
-    ):
+    with pytest.raises(ValueError, match=f'{name} has no fixed weight: it divides'):
         effective_weight(name, num_rollouts=8, p=0.5)
 
 

@@ -15,7 +15,7 @@ from passk_jax.advantages import (
 from tests.advantages.curve_weight_test import CORRECT, NO_CURVES, assert_follows
 from tests.readme_test import list_explained
 
-# Of each problem, which is one outcome of four responses.
+# One problem for each outcome of four responses.
 RNG = np.random.default_rng(0)
 INPUTS = {
     'mean_entropy': RNG.random(len(CORRECT)),
@@ -46,7 +46,7 @@ CASES = [
         lambda: curve('pass_at_1'),
     ),
     ('curverl', {}, lambda: np.array([0, 1, 3 / 8, 1 / 9, 0]) * curve('dr_grpo')),
-    # Of responses that are all as long.
+    # All responses have the same length.
     ('opo', {}, lambda: curve('dr_grpo')),
     ('reinforce_plus_plus', {}, lambda: 2 * curve('rloo')),
     ('reinforce_plus_plus_baseline', {}, lambda: curve('dr_grpo') / SIGMA),

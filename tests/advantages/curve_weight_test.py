@@ -144,7 +144,7 @@ def test_the_forms_of_pass_at_k_have_its_slope_where_it_is_small_too(num_rollout
         np.testing.assert_allclose(got, want, rtol=1e-5, err_msg=name)
 
 
-# Of weights, at N = 32 and p = .01, .1 and .3; read off a table of two digits.
+# Weights at N = 32 and p = .01, .1 and .3, from a table of two digits.
 WEIGHTS = [
     ('pass_at_1', {}, (5.1, 3.1, 2.1)),
     ('pass_at_k', {'k': 4}, (2.4, 1.4, 0.73)),
@@ -214,7 +214,7 @@ def test_identities_between_the_curves():
     weights = tuple(1 / k for k in range(1, 16))
     mixed = curve('mixture', pass_weights=weights)
     np.testing.assert_allclose(mixed, curve('maxrl'), rtol=1e-5, atol=1e-5)
-    # Of a group: all wrong or not.
+    # The probability that a group is all wrong.
     of_wrong = stats.hypergeom(16, np.arange(16, -1, -1), 4).pmf(4)
     got = curve('pass_at_k', k=4) * np.sqrt(of_wrong * (1 - of_wrong))
     want = canonical[4] * (16 - 4) / (4 * 16)
@@ -267,7 +267,7 @@ def test_what_is_no_probability_is_refused(p):
 
 @pytest.mark.parametrize('name', NO_CURVES)
 def test_an_estimator_that_is_no_curve_is_refused(name):
-    no_curve, memory = 'is not a curve: .*tabulated_curve', 'has no weight of its own'
+    no_curve, memory = 'is not a curve: .*tabulated_curve', 'has no fixed weight'
     row = ESTIMATORS[name]
     words = memory if row.has_memory or row.pools_problems else no_curve
     for call in (weight_of, objective_of):

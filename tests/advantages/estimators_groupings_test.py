@@ -63,7 +63,7 @@ def members_of(groups, num_rollouts):
 # groups that are drawn may also have the response itself.
 FULL = [
     (n, {'k': k}, (n // k - 1) / n)
-    # Of five responses one is in no group.
+    # One of five responses is in no group.
     for n, k in ((4, 2), (5, 2), (6, 2), (6, 3))
 ]
 SUM = [
@@ -109,7 +109,7 @@ def bootstrap_curve(num_rollouts, *, k, num_groups):
 @pytest.mark.parametrize(
     ('sample', 'params', 'weight'),
     [
-        # Of two groups sigma is 1/2, or 0: it is half of pass@2 that this follows.
+        # With two groups sigma is 1/2 or 0, so this follows half of pass@2.
         (full_sampling, {'k': 2}, lambda p: 1 - p),
         *(
             (

@@ -18,7 +18,7 @@ OF_REWARDS = [name for name, row in ESTIMATORS.items() if 'rewards' in row.reads
 OF_CORRECT = [name for name, row in ESTIMATORS.items() if 'correct' in row.reads]
 CENTERED = [name for name, row in ESTIMATORS.items() if row.centered]
 
-# What a response gets where all are wrong, and where all are right.
+# The advantage of a response where all are wrong, and where all are right.
 ENDS = {
     'pkpo': (0, 4),
     'pkpo_loo': (0, 0),
@@ -28,7 +28,7 @@ ENDS = {
     'w_reinforce': (-1, np.float32(0.1)),
     # Half of all responses are right.
     'reinforce_plus_plus': (-1, 1),
-    # Of inputs_of: -2 nats over 3 tokens.
+    # inputs_of() gives -2 nats over 3 tokens.
     'differential_smoothing': np.float32(0.05) * np.float32(2 / 3) * np.array([-1, 1]),
 }
 

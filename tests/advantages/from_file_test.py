@@ -60,7 +60,7 @@ def test_a_curve_gives_each_response_its_value(elsewhere):
     )
     expected = [[3, -0.5, -0.5, -0.5], [0, 0, 0, 0]]
     np.testing.assert_array_equal(estimate(name), expected)
-    # What follows from the row follows for it too.
+    # An estimator from a file also gets a curve.
     curve = tabulated_curve(name, num_rollouts=N)
     assert curve['name'] == name
     assert curve['positive'] == [0, 3, 2, 1, 0]

@@ -125,7 +125,7 @@ def test_it_must_be_given():
 
 @pytest.mark.parametrize('call', [effective_weight, implied_objective, matching_scale])
 def test_it_has_no_weight_of_its_own(call):
-    words = 'curverl has no weight of its own: it weighs a problem by the pass rates'
+    words = 'curverl has no fixed weight: it depends on the pass rates'
     with pytest.raises(InputError, match=words):
         call('curverl', num_rollouts=8, p=0.25)
 

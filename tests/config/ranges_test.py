@@ -2,10 +2,13 @@
 
 import dataclasses
 import re
+import typing
 
 import pytest
 
+from configs import maze_tiny
 from passk_jax import config as config_lib
+from passk_jax.config import checks
 from passk_jax.config.ranges import check_fields, check_float32
 from passk_jax.config.sampling_options import sampling_options
 
@@ -15,9 +18,9 @@ OPTIONS = sampling_options(temperature=0.5, top_p=0.9, top_k=7)
 def test_every_number_has_a_range():
     """A new field without one fails here.
 
-    Mesh and arch have checks of their own, and a stage is made of a checked section.
+    Arch has floats with checks of their own, and a stage is made of a checked section.
     """
-    others = config_lib.MeshConfig, config_lib.ArchConfig, config_lib.Stage
+    others = config_lib.ArchConfig, config_lib.Stage
     sections = (
         value
         for value in vars(config_lib).values()
@@ -32,13 +35,36 @@ def test_every_number_has_a_range():
     assert not missing
 
 
+def whole_numbers(section, path=''):
+    """The dotted keys of the fields of type int."""
+    for name, kind in typing.get_type_hints(section).items():
+        if dataclasses.is_dataclass(kind):
+            yield from whole_numbers(kind, f'{path}{name}.')
+        elif kind is int:
+            yield path + name
+
+
+LARGE = {'seed': 2**32, 'sampling.max_cache_bytes': 10**18}
+
+
+@pytest.mark.parametrize('key', [*whole_numbers(config_lib.ExperimentConfig)])
+def test_a_whole_number_has_a_largest_value(key):
+    """A new field without one fails here; a device could not hold or end such a run."""
+    value = LARGE.get(key, 10**9)
+    config = maze_tiny.get_config()
+    config.update_from_flattened_dict({key: value})
+    message = rf'^{key}={value} must (lie in [\[].*, \S+[\])]|be at most \S+)$'
+    with pytest.raises(ValueError, match=message):
+        checks.build(config_lib.ExperimentConfig, config.to_dict())
+
+
 @pytest.mark.parametrize(
     ('name', 'value', 'words'),
     [
         ('temperature', -0.1, r'be 0 \(greedy\)'),
         ('temperature', float('nan'), r'be 0 \(greedy\)'),
         ('top_p', 1.1, r'lie in \[1e-6, 1\]'),
-        ('top_k', -1, 'not be negative'),
+        ('top_k', -1, r'lie in \[0, 10000000\]'),
         ('min_p', 1.5, r'lie in \[0, 1\]'),
     ],
 )

@@ -31,7 +31,7 @@ def test_a_run_without_stages_has_one():
 def test_a_stage_differs_from_the_whole_configuration_and_not_from_the_one_before():
     config = make_config(
         {
-            # Not in their order.
+            # The stages are out of order on purpose.
             'last': stage(9, optimizer={'learning_rate': 0.5}),
             'middle': stage(4, advantage={'name': 'pass_at_1'}),
         },
@@ -82,7 +82,7 @@ def test_json_keeps_the_stages():
         ),
         (
             {'a': stage(LAST)},
-            r'start=12 must lie in .* moves no stage: set --config.stages.a.start too',
+            r'start=12 must lie in .* train.steps, set --config.stages.a.start too',
         ),
         (
             {'a': stage(3), 'b': stage(3)},

@@ -79,7 +79,7 @@ def shares_by_hand(advantages, aggregation, num_chunks):
     ('aggregation', 'num_chunks'), [*zip(losses.AGGREGATIONS, (2, 8), strict=True)]
 )
 def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_chunks):
-    # What depends on no advantage is left out.
+    # The products leave out terms that depend on no advantage.
     config = dataclasses.replace(
         LOSS, aggregation=aggregation, kl_coef=0.5, entropy_coef=0.5
     )

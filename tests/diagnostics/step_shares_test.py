@@ -54,7 +54,7 @@ def test_parts_are_of_one_side_and_one_bin_and_add_up(bins):
 
 
 def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
-    # Of one problem and much the same advantages, so that there is a signal.
+    # Copies of one problem, with similar advantages, so that there is a signal.
     monkeypatch.setattr(bandit, 'make_rollouts', lambda: rollouts)
     rollouts = jax.tree.map(lambda x: np.stack([x[0]] * P), make_rollouts())
     advantages = make_advantages()[:1] + 0.3 * make_advantages()
@@ -127,7 +127,7 @@ def test_on_a_bandit_the_parts_are_the_enumerated_ones():
 
 
 def test_a_line_has_shares_where_there_is_a_signal():
-    # Of the estimators 'a' and 'b', then of the parts of 'a' in one bin.
+    # Products for the estimators 'a' and 'b', then for the parts of 'a' in one bin.
     whole, chunks = np.zeros((2, 4, 4))
     whole[0], chunks[0] = (36, 12, 45, -9), (20, 6, 21, -1)
     values = record(make_diagnosis(products=Products(whole, chunks)))

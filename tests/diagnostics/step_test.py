@@ -37,7 +37,7 @@ def make_diagnosis(**changes):
         reaching=np.array([6, 2, 0, 0]),
         partings=Partings(np.array([0.25, 0.75, 0, 0]), np.float32(0.5), 3, 4),
         mass=Mass(*np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3)),
-        # Of shares (3, 1) and (3, -1), and of (1, 0) and (1, 0).
+        # Products of the shares (3, 1) and (3, -1), and of (1, 0) and (1, 0).
         products=Products(
             np.array([[36.0, 12.0], [12.0, 4.0]]), np.array([[20.0, 6.0], [6.0, 2.0]])
         ),
@@ -140,7 +140,7 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     expected = products_of(rollouts, np.stack(advantages), config=MASKED)
     np.testing.assert_allclose(found.products.total, expected.total, rtol=1e-4)
     np.testing.assert_allclose(found.products.chunks, expected.chunks, rtol=1e-4)
-    # What is not trained has no mass.
+    # Responses that are not trained on have no mass.
     sizes = np.abs(make_advantages()) * rollouts.stopped
     assert found.mass.right.sum() == pytest.approx(sizes[rewarded].sum(), rel=1e-5)
     assert found.mass.wrong.sum() == pytest.approx(sizes[~rewarded].sum(), rel=1e-5)

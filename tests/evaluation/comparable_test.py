@@ -91,7 +91,7 @@ def test_a_link_in_a_run_to_a_file_of_another_has_the_seed_of_its_own_run(tmp_pa
     own = evaluation(with_seed(tmp_path / 'own', 1), [1, 2])
     own.unlink()
     own.symlink_to(theirs)
-    assert read(tmp_path / 'custom')[0].seed == 1
+    assert read(tmp_path / 'own')[0].seed == 1
 
 
 def test_where_the_command_runs_gives_no_file_a_seed(tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_other_problems_of_the_same_numbers_are_refused(tmp_path, key):
         check_alike({name: arms[name] for name in ('a', 'b')})
     with pytest.raises(InputError, match='different problems'):
         check_alike({'one': arms['a'], 'two': [*arms['c'], *arms['b']]})
-    # What says nothing hides nothing.
+    # A run without the key does not hide the difference between the others.
     with pytest.raises(InputError, match=r'a/.* and .*b/.* have different problems'):
         check_alike({name: arms[name] for name in ('a', 'old', 'b')})
 

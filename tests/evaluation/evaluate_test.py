@@ -69,19 +69,19 @@ def test_a_summary_is_what_a_hand_computes():
         # Over the 4 * 14 tokens, not over responses.
         'entropy': (1 * 3 + 2 * 5 + 1 * 3 + 1 * 3) / 14,
         'response_length': 3.5,
-        # Of the three problems with a right response, and with a wrong one.
+        # Means over the three problems with a right (wrong) response.
         'response_length_right': (6 + 4 + 4) / 3,
         'response_length_wrong': (2 + 4 + 2) / 3,
         'stopped': 0.875,
         'no_answer': 0.125,
-        # Of the three problems with a wrong response.
+        # Means over the three problems with a wrong response.
         'answer_diversity': 0.5,
         'rarefied_diversity': 2.0,
     }
     for name, value in expected.items():
         assert values[name] == pytest.approx(value), name
     intervals = {f'pass_at_{k}_{end}' for k in (1, 2, 4) for end in ('low', 'high')}
-    # Of a metric of answers that this does not compute by hand.
+    # Metrics of answers that this test does not compute by hand.
     unlisted = {
         metric
         for name in evaluate.ANSWER_METRICS
@@ -146,7 +146,7 @@ def test_the_names_of_the_metrics_are_known_beforehand(evaluated):
     # None is right.
     assert 'response_length_right' in undefined
     names |= undefined
-    # Of tasks that are judged by the pool.
+    # Metrics of tasks that the worker pool judges.
     names |= {f'verifier_{kind}' for kind in ('timeouts', 'crashes', 'parse_failures')}
     assert evaluate.metric_names(4) == names
 
@@ -225,11 +225,12 @@ def test_neither_words_nor_numbers_make_another_problem():
 def test_whole_responses_are_kept_evenly_of_the_whole_split(count, evaluated):
     _, rows = run_evaluation(eval__kept_responses=count)
     kept = [(p, int(n)) for p, row in enumerate(rows) for n in row['responses']]
-    # Of six problems with four responses.
+    # Places among the 24 responses to six problems.
     places = {0: [], 3: [0, 8, 16], 8: range(0, 24, 3), 64: range(24)}[count]
     assert kept == [divmod(place, 4) for place in places]
     for p, n in kept:
-        # All are kept in the other one. In 'DRR' some other characters may have been.
+        # ``evaluated`` kept all responses. A parsed answer such as 'DRR' may lack some
+        # characters of its response.
         text = evaluated[1][p]['responses'][str(n)]
         assert rows[p]['responses'][str(n)] == text
         assert not set(rows[p]['parsed'][n]) - set(text)

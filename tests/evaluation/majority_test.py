@@ -85,7 +85,7 @@ def test_more_responses_than_halves_can_count():
     got = majority.maj_at_powers([answers], correct)
     assert list(got) == [2**i for i in range(11)]
     assert got[1] == pytest.approx(0.3)
-    # Of two votes, both or one and a coin.
+    # Two votes win together, or one of them by a coin.
     assert got[2] == pytest.approx(0.3)
     assert 0 < got[1024] < 1e-12
 

@@ -129,7 +129,7 @@ def test_rarefied_diversity_is_the_mean_over_every_subset_of_the_wrong(size):
         want.append(np.mean(counts) if counts else np.nan)
     got = metrics.rarefied_diversity(parsed, correct, size=size)
     np.testing.assert_allclose(got, want)
-    # Of the last problem two responses are wrong.
+    # Only two responses to the last problem are wrong.
     assert np.isnan(got[3]) == (size == 4)
 
 
@@ -148,7 +148,7 @@ def test_rarefied_diversity_does_not_measure_accuracy():
         assert got.mean() == pytest.approx(exact, abs=4 * error)
         assert error < 0.02
         ratios.append(np.nanmean(metrics.answer_diversity(parsed, correct)))
-    # What the paper's ratio does on the same answers.
+    # The paper's ratio rises on the same answers.
     assert ratios[0] < 0.25 < 0.75 < ratios[2]
 
 

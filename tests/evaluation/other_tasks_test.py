@@ -63,7 +63,7 @@ def test_a_class_of_a_file_is_a_task_of_ones_own(tmp_path):
     found = named(f'{path}:LastDigit,maze')
     assert list(found) == ['two:LastDigit', 'maze']
     assert found['two:LastDigit'][0] == TaskConfig(f'{path}:LastDigit', {})
-    # What has a get_config is a config file, whose argument this is.
+    # A file with a get_config is a config file; its argument follows the colon.
     path.write_text(CONFIG.replace('if argument:', 'if not argument:'))
     assert named(f'{path}:argument')['two:argument'][0].name == 'maze'
     with pytest.raises(InputError, match=r'absent\.py:LastDigit: no such file'):

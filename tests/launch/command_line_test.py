@@ -15,7 +15,7 @@ XPK = ('--backend=xpk', *SLICE)
 ZONE = '--zone=us-central1-a'
 TYPED = ('run', '--backend=tpu-vm', ZONE)
 
-# What is asked for, and words of the answer.
+# Arguments, and words of the error message.
 HOSTILE = [
     ((), 'a command is missing'),
     (('',), 'a command is missing'),

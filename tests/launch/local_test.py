@@ -7,7 +7,7 @@ import pytest
 
 from tests.launch.fakes import Launcher, commands_of
 
-# What a shell would take apart, expand or run.
+# Arguments that a shell would split, expand or run.
 NASTY = (
     'two words',
     "it's",

@@ -47,7 +47,7 @@ def test_the_largest_ratio_is_of_the_tokens_that_are_trained():
     mask = jnp.asarray([[[True, True, False]]])
     assert largest(log_ratios, mask) == pytest.approx(0.8)
     assert largest(log_ratios, ~mask & mask) == 0
-    # As a number, however large: JSON has no infinity.
+    # The maximum stays finite, since JSON has no infinity.
     assert 1e38 < largest(jnp.full((1, 1, 3), 200.0), mask) < jnp.inf
     parts = losses.join_metrics({'ratio_max': jnp.array([1.5, 3.0, 0.5])})
     assert parts['ratio_max'] == 3.0

@@ -47,7 +47,7 @@ def by_hand(config, clip=True):
         norm = np.sqrt(sum((g**2).sum() for g in grads.values()))
         factor = min(1.0, config.max_grad_norm / norm) if clip else 1.0
         rate = config.learning_rate * min(1.0, u / config.warmup_updates)
-        # Of five updates, the third has the whole rate, and a sixth would have none.
+        # The third of five updates has the full rate; a sixth would have none.
         x = max(0.0, (u - 3) / 3)
         falls = {'constant': 1, 'linear': 1 - x, 'cosine': (1 + np.cos(np.pi * x)) / 2}
         rate *= falls[config.schedule]

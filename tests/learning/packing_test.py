@@ -136,7 +136,7 @@ def test_what_is_cut_up_is_joined_in_its_place(packed):
     assert parts[0].shape == (4, 2, 2)
     np.testing.assert_array_equal(join(parts[0]), x)
     if packed:
-        # What needs most rows is in the last part.
+        # The problems that need most rows are in the last part.
         assert parts[1].num_rows[-1].min() == np.sort(found.num_rows)[-2]
 
 

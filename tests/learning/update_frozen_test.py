@@ -30,7 +30,7 @@ from tests.learning.update_test import (
 
 KERNEL = 'layers.mlp.up.kernel'
 FROZEN = frozenset({'embed.embedding', 'layers.attention.query.kernel', KERNEL})
-# Its step is the gradient: no clip or moment mixes those of several parameters.
+# SGD's step is the gradient itself: no clip or moment mixes parameters.
 SGD = dataclasses.replace(OPTIMIZER, name='sgd', max_grad_norm=0.0, weight_decay=0.0)
 
 

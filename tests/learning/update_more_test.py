@@ -76,7 +76,7 @@ def test_truncated_responses_are_in_no_sum_and_no_normalizer(aggregation):
     weights = kept * (lengths if aggregation == 'token' else 1)
     expected = -(weights * advantages).sum() / weights.sum()
     assert metrics['loss'] == pytest.approx(expected, abs=1e-6)
-    # Nor does what stands in them matter.
+    # Nor do the advantages of truncated responses matter.
     other = np.where(kept, advantages, 100.0).astype(np.float32)
     again, _ = run_step(rollouts=rollouts, advantages=other, loss=loss)
     assert_params_close(params, again, atol=0)

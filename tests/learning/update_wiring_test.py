@@ -57,7 +57,7 @@ def trace(*, loss=LOSS, num_updates=2):
 def test_all_log_probs_are_at_the_temperature_of_the_rollouts(kl_coef):
     loss = dataclasses.replace(LOSS, kl_coef=kl_coef)
     log_probs, _, total_loss = trace(loss=loss)
-    # Of the old policy, of the reference, and those that are differentiated.
+    # Calls for the old policy, the reference, and the differentiated loss.
     assert log_probs.call_count >= (3 if kl_coef else 2)
     assert {call.kwargs['temperature'] for call in log_probs.mock_calls} == {0.7}
     ref_log_probs = total_loss.call_args.args[3]

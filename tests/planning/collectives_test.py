@@ -7,7 +7,7 @@ from passk_jax.planning.hlo_costs import Traffic
 GATHER = """bf16[4,8]{1,0} all-gather(%part), channel_id=7, \
 replica_groups=[2,4]<=[8], dimensions={0}"""
 
-# What a TPU's compiler writes of a gather that overlaps two products, one of them in a
+# The TPU compiler's text for a gather that overlaps two products, one of them in a
 # loop of three: it starts, goes on in the fusions of the products, and ends.
 FUSED = f"""%begin (part: bf16[1,8]) -> (bf16[1,8], bf16[4,8], s32[2]) {{
   %part = bf16[1,8]{{1,0}} parameter(0)

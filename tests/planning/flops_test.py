@@ -187,7 +187,7 @@ def test_a_layer_with_a_window_needs_the_pairs_inside_it():
     windowed = oracle.with_windows(arch, 0, 3)
     sizes = {'num_prompts': 1, 'prompt_tokens': 5, 'response_tokens': 0}
     less = [model_flops(x, num_rollouts=0, **sizes) for x in (arch, windowed)]
-    # Of 1 + 2 + 3 + 4 + 5 pairs 1 + 2 + 3 + 3 + 3 are inside.
+    # The window leaves 1 + 2 + 3 + 3 + 3 of 1 + 2 + 3 + 4 + 5 pairs.
     assert less[0] - less[1] == 4 * arch.num_heads * arch.head_dim * 3
     sizes = {'sequences': 2, 'context_tokens': 10}
     less = [flops.decode_flops(x, **sizes) for x in (arch, windowed)]

@@ -52,7 +52,7 @@ def test_the_whole_state_is_there_whatever_runs(builder):
     taken['diagnose'] = taken['score']
     for name in PROGRAMS:
         have = build(builder, name).resident + taken[name]
-        # The step counter is the state's too.
+        # The tolerance is for the step counter, which is part of the state.
         assert have == pytest.approx(everything, abs=8), name
 
 

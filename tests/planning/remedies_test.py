@@ -125,7 +125,7 @@ def test_a_mesh_that_cuts_the_cache_no_further_is_dropped(topology):
     builder = make()
     cache = fits._count_known_bytes(builder, 'decode')
     now = over(builder, topology, 'decode', temporaries=cache, limit=1.0)
-    # Its only head of keys is no more divided by more of 'tensor'.
+    # A larger 'tensor' cannot divide the only key head further.
     degrees = [{'mesh.rollout': 1, 'mesh.tensor': 4}]
     assert mildest(now, builder, degrees) is None
 

@@ -55,8 +55,8 @@ def test_a_decode_step_reads_its_weights_and_its_cache(builder, topology):
     prefix = builder.prefix(builder.train.num_prompts)
     weights = builder.decoding_weights()
     table = weights.pop('embed.embedding')
-    # Of the token table, the rows of eight prompts' four tokens, a quarter of which a
-    # device has, and of each the half of the vocabulary that it holds.
+    # A step looks up eight prompts' four tokens. A device has a quarter of the prompts
+    # and half of each row.
     rows = 8 * 4 / 4 * table.shape[1] * table.dtype.itemsize / 2
     want = [shard_bytes(weights) + rows, *map(shard_bytes, (prefix, builder.cache()))]
     sizes = [float(each) for each in re.findall(r'([\d.]+) kB', line)]

@@ -89,7 +89,7 @@ def test_tokens_of_all_draws_are_shared_by_the_chips():
         ({'mini_batch_prompts': 1}, (1 + 3, 1 + 3 + 1)),
         ({'mini_batch_prompts': 1, 'epochs': 2}, (1 + 6 + 1, 1 + 6 + 1)),
         ({'kl_coef': 0.1}, (1 + 3 + 1, 1 + 3 + 1)),
-        # What the learner does to save memory is not part of the model.
+        # Recomputation to save memory does not count.
         ({'micro_batch_rollouts': 1, 'pack_sizes': 2}, (1 + 3, 1 + 3)),
     ],
 )

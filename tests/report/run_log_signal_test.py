@@ -79,6 +79,20 @@ def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, ca
     assert latest.startswith('no signal in 40 steps up to step 43')
 
 
+def test_rewards_without_answers_are_a_signal_if_they_differ(log, caplog):
+    wrong, unread = np.zeros((4, 4), bool), [[''] * 4] * 4
+    with log:
+        for low in (0.5, 0.0):
+            rewards = np.array([[0.5, low, low, low]] * 4, np.float32)
+            verdicts = Verdicts(rewards, wrong, unread)
+            responses = dataclasses.replace(make_responses(), verdicts=verdicts)
+            first = Draw(make_problems(), responses, rewards, rewards)
+            take_step(log, 0, Draws(first, first, False, (responses,)))
+            log.flush()
+            assert ('no response of 16 has an answer' in caplog.text) == (low == 0.5)
+            caplog.clear()
+
+
 @pytest.mark.parametrize('pack_sizes', [0, 2])
 def test_many_pads_are_named_once_where_nothing_is_packed(
     tmp_path, monkeypatch, pack_sizes

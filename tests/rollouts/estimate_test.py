@@ -95,10 +95,13 @@ RIGHT = np.array([[True, True, False, False]])
             [1.0, 0.8, 0.0, 0.0],
             r'right responses have the rewards \[0\.8, 1\] and wrong',
         ),
-        ([1.0, 1.0, 0.1, 0.0], r'wrong ones \[0, 0\.1\], but advantage\.name='),
+        (
+            [1.0, 1.0, 0.1, 0.0],
+            r'wrong responses have the rewards \[0, 0\.1\], but advantage\.name=',
+        ),
         # Paid the wrong way round, or alike.
-        ([0.0, 0.0, 1.0, 1.0], r'rewards \[0\] and wrong ones \[1\]'),
-        ([0.3, 0.3, 0.3, 0.3], r'rewards \[0\.3\] and wrong ones \[0\.3\]'),
+        ([0.0, 0.0, 1.0, 1.0], r'rewards \[0\] and wrong .* \[1\], but'),
+        ([0.3, 0.3, 0.3, 0.3], r'rewards \[0\.3\] and wrong .* \[0\.3\], but'),
     ],
 )
 @pytest.mark.parametrize('name', ESTIMATORS)
@@ -112,6 +115,13 @@ def test_rewards_that_an_estimator_would_ignore_are_refused(name, paid, message)
     assert f"advantage.name='{name}' reads only which are right" in str(raised.value)
     readers = [each for each, row in ESTIMATORS.items() if 'rewards' in row.reads]
     assert f'choose one of {readers}' in str(raised.value)
+
+
+def test_a_message_names_no_rewards_of_responses_that_are_not_there():
+    wrong = np.zeros((1, 2), bool)
+    words = r'^wrong responses have the rewards \[0, 0\.5\], but'
+    with pytest.raises(InputError, match=words):
+        estimate.check_rewards('pass_at_k', np.array([[0, 0.5]]), wrong)
 
 
 @pytest.mark.parametrize('paid', [(1, 0), (1, -1), (0.2, 0.1), (5, -3)])

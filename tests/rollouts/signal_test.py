@@ -28,6 +28,9 @@ def explain(*rows, stopped=1.0, example='a response'):
         ([[RIGHT, RIGHT]], 1.0, 'all 2 responses are right', 'too easy'),
         ([[RIGHT] * 2, [WRONG] * 2], 1.0, 'all right or all wrong', 'collapsed'),
         ([[RIGHT] * 2, [WRONG, ('7', False)]], 1.0, 'all right or', 'more rollouts'),
+        # A task that reads no answer.
+        ([[('', True)] * 2], 1.0, 'all 2 responses are right', 'too easy'),
+        ([[('', True)] * 2, [NONE] * 2], 1.0, 'all right or', 'more rollouts'),
         # One response to each problem is the same as itself.
         ([[WRONG], [WRONG]], 1.0, 'all 2 responses are wrong. ', 'too hard'),
     ],
@@ -39,7 +42,9 @@ def test_what_cannot_teach_is_named_with_the_likely_cause(rows, stopped, what, c
     assert text.endswith("One response: 'a response'")
 
 
-@pytest.mark.parametrize('rows', [[[RIGHT, WRONG]], [[RIGHT], [WRONG]]])
+@pytest.mark.parametrize(
+    'rows', [[[RIGHT, WRONG]], [[RIGHT], [WRONG]], [[('', True), NONE]]]
+)
 def test_a_batch_with_right_and_wrong_responses_is_not_warned_of(rows):
     assert explain(*rows) == ''
 

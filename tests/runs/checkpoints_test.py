@@ -37,7 +37,7 @@ def test_a_memory_is_restored_too_and_none_leaves_the_checkpoint_as_it_was(tmp_p
         **states.target(states.state()), memory=states.target(memory)
     )
     states.assert_same(found.memory, memory)
-    # As does a checkpoint of before there were memories.
+    # An older checkpoint, without memory, is read too.
     found = checkpoints.restore(**states.target(states.state()), memory={}, step=1)
     assert found.memory == {}
     with pytest.raises(ValueError, match='memory: history is not in the checkpoint'):
@@ -75,7 +75,7 @@ def test_only_the_newest_are_kept_and_the_newest_is_restored(tmp_path):
 
 def test_every_process_does_what_process_0_sees(tmp_path, monkeypatch):
     checkpoints = states.saved(tmp_path / 'checkpoints', 2, 3, keep=2)
-    # Its own file system does not show it the newest, or still shows a removed one.
+    # This host's file system lags: it lacks the newest or still shows a removed one.
     for of_process_0 in ([2], [2, 3, 4]):
         monkeypatch.setattr(
             checkpoint.hosts, 'broadcast', lambda make, seen=of_process_0: seen

@@ -99,7 +99,7 @@ def test_a_phase_without_an_end_ends_all_with_their_stacks(count):
 def test_while_nothing_moves_process_0_says_where_everybody_is(caplog):
     with Phases(longest_seconds=0, heartbeat_seconds=0.2) as phases:
         phases.begin('verify', 7)
-        # As another process would be heard.
+        # Simulates a message from another process.
         peers._listener(1, ['gather', 7, 'b'])
         for _ in range(100):
             if caplog.messages:

@@ -43,7 +43,7 @@ def _off_terminal(clock, **kwargs):
     ), stream
 
 
-def test_off_a_terminal_a_line_comes_first_then_by_time_then_last(lines):
+def test_off_a_terminal_lines_come_first_then_ever_more_rarely_then_last(lines):
     clock = _Clock()
     progress, stream = _off_terminal(clock, total=100, initial=0)
     with progress:
@@ -51,7 +51,7 @@ def test_off_a_terminal_a_line_comes_first_then_by_time_then_last(lines):
             progress.update(step, reward=step / 100, tokens_per_second=12345.6)
             clock.now += 1.0
     assert [line.split(',')[0] for line in lines] == [
-        f'training {step}/100' for step in [*range(1, 100, 10), 100]
+        f'training {step}/100' for step in (1, 11, 31, 71, 100)
     ]
     assert lines[1] == (
         'training 11/100, reward 0.110, tokens per second 12,346, ETA 0:01:29'
@@ -107,3 +107,14 @@ def test_only_process_0_shows_it(lines, monkeypatch):
 )
 def test_numbers_have_the_digits_a_person_reads(value, text):
     assert format_value(value) == text
+
+
+def test_a_long_loop_logs_a_line_in_ten_minutes(lines):
+    clock = _Clock()
+    progress, _ = _off_terminal(clock, total=24 * 60, initial=0)
+    with progress:
+        for minute in range(1, 24 * 60 + 1):
+            progress.update(minute)
+            clock.now += 60.0
+    assert 140 < len(lines) < 152
+    assert lines[-2].startswith('training 143')

@@ -81,7 +81,7 @@ def test_a_file_of_a_step_is_what_was_written(written, name, damage):
     path, digests = written
     (path / name).write_bytes(damage((path / name).read_bytes()))
     assert changed(path, digests) == [name]
-    # What is absent is named by missing_records().
+    # missing_records() names absent files.
     (path / name).unlink()
     assert changed(path, digests) == []
 

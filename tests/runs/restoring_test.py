@@ -58,7 +58,7 @@ def test_a_step_that_was_not_saved_is_named_beside_those_that_were(tmp_path):
 
 @pytest.mark.parametrize('damage', [states.truncate, states.flip, pathlib.Path.unlink])
 def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
-    """Harmless: Orbax writes some files that it does not need."""
+    """Damage is harmless to the files that Orbax writes and never reads."""
     states.saved(tmp_path / 'good', 2, 5)
     files = [p for p in (tmp_path / 'good' / '5').rglob('*') if p.is_file()]
     found_in = set()

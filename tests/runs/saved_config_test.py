@@ -118,7 +118,7 @@ def test_the_attention_kernel_is_one_that_these_devices_have(
     (tmp_path / 'config.json').write_text(configs.to_json(config))
     found = read(tmp_path, mesh)
     assert found.model.attention == here
-    # As the commands go on, on a CPU.
+    # Setup, which the commands call next, takes plain attention on a CPU.
     with tiny.devices(1):
         assert make_setup(found).policy.arch.attention == 'plain'
 

@@ -79,7 +79,7 @@ def test_an_error_in_the_background_is_raised_at_the_next_question(
         checkpoints.check()
     with pytest.raises(ValueError, match=words):
         checkpoints.wait()
-    # What it wrote would keep the disk full.
+    # The partial checkpoint is removed, or the disk would stay full.
     assert [path.name for path in tmp_path.iterdir()] == ['0']
     monkeypatch.undo()
     checkpoints.save(1, **states.state(), meta={})

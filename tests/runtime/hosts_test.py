@@ -166,7 +166,7 @@ def test_two_processes_agree_and_know_what_each_has_made():
         [5, *made, f"{elsewhere}: KeyError: 'mine'", f'{elsewhere}: KeyboardInterrupt'],
         [5, *made, "KeyError: 'mine'", 'KeyboardInterrupt: '],
     ]
-    # As text, because NaN is not equal to NaN.
+    # Compared as text, because NaN is not equal to NaN.
     assert lines == [json.dumps(each) for each in expected]
 
 
@@ -214,7 +214,7 @@ def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):
     monkeypatch.setattr('jax.process_index', lambda: 0)
     assert hosts._gather_bytes(b'mine') == [b'mine', b'{"made": "theirs"']
     sent.clear()
-    # Neither may take the place of the other.
+    # Two processes must not claim the same index.
     monkeypatch.setattr('jax.process_index', lambda: 1)
     with pytest.raises(AssertionError, match='1, 17'):
         hosts._gather_bytes(b'mine')

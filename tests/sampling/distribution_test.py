@@ -58,7 +58,7 @@ def test_truncation_keeps_what_sorting_keeps(vocab_size, top_k, top_p):
 
 def test_top_p_acts_on_what_top_k_left_renormalised():
     logits = np.log([0.4, 0.3, 0.2, 0.1])
-    # Of the two left the first has 0.571: enough for 0.55, which 0.4 would not be.
+    # After top-k the first token has 0.571, enough for 0.55; 0.4 would not be.
     assert kept(logits, top_k=2, top_p=0.55).tolist() == [True, False, False, False]
     assert kept(logits, top_k=2, top_p=0.58).tolist() == [True, True, False, False]
     assert kept(logits, top_k=0, top_p=0.55).tolist() == [True, True, False, False]
@@ -161,7 +161,7 @@ def test_min_p_keeps_what_is_probable_enough_beside_the_best():
     # The best alone, and of equals all.
     assert kept(logits, min_p=1.0)[0].tolist() == [True, False, False, False]
     assert kept(np.zeros((1, 4)), min_p=1.0).all()
-    # What top-k left, and beside the same best token.
+    # min_p after top-k, against the same best token.
     assert kept(logits, min_p=0.25, top_k=2)[0].tolist() == [True, True, False, False]
     assert kept(logits, min_p=0.25, top_p=0.4)[0].tolist() == [True] + 3 * [False]
 

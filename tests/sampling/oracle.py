@@ -81,6 +81,6 @@ def chi_square_sigmas(counts: np.ndarray, expected: np.ndarray) -> float:
     counts, expected = counts[expected > 0], expected[expected > 0]
     statistic = ((counts - expected) ** 2 / expected).sum()
     freedom = counts.size - 1
-    # Of a Pearson statistic: 2 (K - 1) and a term for small expected counts.
+    # The variance of a Pearson statistic: 2 (K - 1) and a term for small counts.
     variance = 2 * freedom + (1 / expected).sum()
     return abs(statistic - freedom) / np.sqrt(variance) if freedom else 0.0

@@ -121,7 +121,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
         shapes = policies.param_shapes(policy, mesh)
         placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
         local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
-        # As in the training loop: nothing crosses that is not meant to.
+        # As in the training loop, no implicit transfer is allowed.
         with jax.transfer_guard('disallow'):
             found = run(policy, placed, local, **how)
         wanted = sharding.batch_sharding(mesh, found)

@@ -182,7 +182,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
         work = work_of(policy, local)
         limit = work.cache_bytes(Size(1, 2))
         call_key = key()
-        # As in the training loop: nothing crosses that is not meant to.
+        # As in the training loop, no implicit transfer is allowed.
         with jax.transfer_guard('disallow'):
             have = run(policy, placed, local, key=call_key, max_cache_bytes=limit)
     assert_same(have, rollouts)

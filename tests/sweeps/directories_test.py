@@ -98,7 +98,7 @@ def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
     maker, job = make_job(tmp_path, 'maker'), make_job(tmp_path)
     assert directories.needs_warm_start(job)
     kept = maker.run.directory / 'warm_start'
-    # What it has not finished, nobody copies.
+    # Nobody copies an unfinished warm start.
     (kept / '0').mkdir(parents=True)
     (kept / '0' / 'x').write_text('policy')
     assert directories.needs_warm_start(maker)
@@ -172,7 +172,7 @@ def test_a_process_that_inherits_the_lock_keeps_it(tmp_path):
     )
     lock.release()
     assert not other.acquire()
-    # Its cores were not noted: nobody is kept from any.
+    # The lock file names no cores, so none are reserved.
     assert other.holder() == Holder('', ())
     process.kill()
     process.communicate()

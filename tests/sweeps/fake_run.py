@@ -68,7 +68,7 @@ def run(workdir: pathlib.Path, *, steps: int, arm: str, first: str) -> None:
     metrics = workdir / 'metrics.jsonl'
     lines = metrics.read_text().split('\n') if metrics.exists() else []
     kept = [x for x in lines if x.endswith('}') and json.loads(x)['step'] < start]
-    # Not the real program's way, but whole at any time too.
+    # Unlike the real program, but also atomic.
     (workdir / 'rest').write_text(''.join(f'{x}\n' for x in kept))
     (workdir / 'rest').rename(metrics)
     with metrics.open('a') as stream:

@@ -83,12 +83,12 @@ def finished(directory: pathlib.Path) -> pathlib.Path:
 
 
 def said(directory: pathlib.Path) -> str:
-    """What all sweeps of ``directory`` printed."""
+    """The output of all sweeps in ``directory``."""
     return (directory / 'said').read_text()
 
 
 def results(directory: pathlib.Path) -> dict[str, bytes]:
-    """The files that it ended with."""
+    """File name -> content of the results that a sweep wrote."""
     return {name: (directory / 'results' / name).read_bytes() for name in FILES}
 
 

@@ -156,7 +156,7 @@ def test_results_that_cannot_be_written_are_refused_before_any_run(
     monkeypatch.setattr(sweep.Runner, 'run', lambda self: pytest.fail('it runs'))
     path = tmp_path / 'results' / f'fake{suffix}'
     path.mkdir(parents=True)
-    # As by its error; the rows are read first, which has an error of its own.
+    # The rows are read first; that error is an InputError.
     with pytest.raises((OSError, InputError), match=f'fake{suffix}'):
         sweep.main(
             config=str(fakes.write_sweep(tmp_path)),
@@ -291,7 +291,7 @@ def test_the_files_do_not_depend_on_who_wrote_last(tmp_path):
         directory = tmp_path / str(number)
         directory.mkdir()
         for job in order:
-            # As a sweep of this seed alone.
+            # Add as a sweep of this seed alone would.
             of_seed = [other for other in jobs if other.run.seed == job.run.seed]
             KeptResults(directory, 'x').add(of_seed, of=job)
         written.append(files_of(directory))

@@ -29,7 +29,7 @@ def run(
     """Runs jobs, each of which is Python code; returns the states and what was said."""
     program = (sys.executable, '-S', '-c', CODE + code)
     monkeypatch.setattr(running, 'PROGRAM', program)
-    # Not core 0, which this process may not have.
+    # This process may not be allowed to use core 0.
     slots = slots or [usable_cores()[:1]]
     stream = io.StringIO()
     display = progress.Display(stream)

@@ -21,7 +21,7 @@ def _with_system(text):
         (USER, Chat('What is 1+1?')),
         ([SYSTEM, USER], _with_system('What is 1+1?')),
         (json.dumps([SYSTEM, USER]), _with_system('What is 1+1?')),
-        # As pandas writes a list to CSV.
+        # The form in which pandas writes a list to CSV.
         (str([SYSTEM, USER]), _with_system('What is 1+1?')),
         (
             [{'from': 'human', 'value': 'Q'}, {'from': 'gpt', 'value': 'A'}, USER],

@@ -137,7 +137,7 @@ def test_the_failures_of_a_verifier_are_those_of_its_part_alone(splits, monkeypa
 def test_a_problem_of_two_tasks_lies_in_one_split_and_in_one_part(tmp_path, caplog):
     """Enigmata's symbolic_hard has the tasks of ARC."""
     arc_toy.write(tmp_path, training=6, evaluation=2)
-    # What the one evaluates is what the other trains on.
+    # One part evaluates on the problems that the other trains on.
     arc_toy.write_folders(tmp_path, training='evaluation', evaluation='training')
     symbolic = PUZZLES | {
         'puzzles': ('symbolic_hard',),

@@ -115,7 +115,7 @@ def test_a_split_without_files_is_empty(source):
         ({'reward': 'absent.py:reward'}, 'absent.py: no such file'),
         ({'reward': f'{records_toy.__file__}:rewards'}, 'defines no rewards; it has'),
         ({'deadline_s': 0.0}, 'task.params.deadline_s=0.0 must be positive'),
-        ({'memory_mib': 0}, 'task.params.memory_mib=0 must be positive'),
+        ({'memory_mib': 0}, 'task.params.memory_mib=0 must lie in'),
         ({'threshold': 'x'}, "task.params.threshold='x' must be of type float"),
         ({'prompt_field': ''}, "task.params.prompt_field='' must not be empty"),
     ],

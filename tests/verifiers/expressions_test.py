@@ -22,7 +22,7 @@ _TREES = st.recursive(
 
 
 def _by_python(text):
-    """Python's value, of our own text only, with every number made a Fraction."""
+    """Evaluates a generated text by ``eval``, with every number a Fraction."""
     exact = ''.join(
         f'Fraction({"".join(group)})' if is_digit else ''.join(group)
         for is_digit, group in itertools.groupby(text, str.isdigit)

@@ -31,7 +31,7 @@ def judge(problem: str, answer: str) -> bool:
     elif verb == 'environ':
         return os.environ.get(argument) == problem
     elif verb == 'reply':
-        # As one that has found the pipe, and guesses the number.
+        # A hostile function that finds the pipe and guesses the request's number.
         for line in argument.split(';'):
             for descriptor in range(3, 20):
                 with contextlib.suppress(OSError):

@@ -144,7 +144,7 @@ def test_adversarial_answers_are_wrong_in_time(pool):
     # Without a deadline the limit of memory would end them all the same.
     late = [v for v in verdicts if v.error == mathematics.FAILURES[mathematics.TIMEOUT]]
     assert late
-    # Of a dozen that reach a worker each may cost its deadline and a new worker.
+    # A dozen reach a worker; each may cost its deadline and a new worker.
     assert time.monotonic() - start < 120
     assert mathematics.judge(['2'], [boxed('1+1')], pool=pool)[0].correct
 

@@ -27,7 +27,7 @@ def test_the_examples_of_the_docstrings_hold():
         ('5\u200b7\ufeff', '57'),
         ('𝑥＝１', 'x=1'),
         ('x≥1', r'x\ge 1'),
-        # What surrounds.
+        # Surrounding marks.
         ('$$ 5 $$', '5'),
         (r'\( 5 \)', '5'),
         ('**5**', '5'),

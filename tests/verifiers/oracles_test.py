@@ -54,7 +54,7 @@ def test_right_stays_right_and_wrong_stays_wrong(shared_dir, pool):
 
 @pytest.mark.slow
 def test_all_golds_pass_both_oracles(shared_dir, pool):
-    """Minutes."""
+    """Takes minutes."""
     golds = oracles.read_golds(shared_dir / 'data')
     count, wrong = failures(golds, REWRITINGS, right=True, pool=pool)
     assert len(wrong) <= 0.01 * count, wrong

@@ -279,7 +279,7 @@ def test_what_an_answer_writes_is_no_verdict_on_it_nor_on_another(pool, verb):
     pairs = [('a', f'{verb}:{REPLY}'), *(('a', f'wrong{i}') for i in range(20))]
     assert pool.judge(pairs) == [WRONG] * 21
     time.sleep(1.0)
-    # What came late fails nobody.
+    # A late reply fails no later answer.
     assert pool.judge([('a', 'a'), ('b', 'c')]) == [RIGHT, WRONG]
     assert not any(pool.failures.values())
 

@@ -93,6 +93,12 @@ def test_a_line_of_a_table_that_only_parts_others_is_a_rule():
         assert not spellings.is_rule(row)
 
 
+@pytest.mark.parametrize('head', ['| | |', '|   |   |', '|||'])
+def test_the_empty_head_of_a_table_is_no_row(head):
+    text = f'{head}\n|:-:|:-:|\n| 1 | 2 |\n| 3 | 4 |'
+    assert spellings.integer_grid(text) == '1 2\n3 4'
+
+
 def test_a_claim_is_read_with_a_name_or_without():
     assert spellings.claims('Answer: **No way!**', 'no way')
     assert spellings.claims('The way is no way.', 'the way is no way')

@@ -1,9 +1,13 @@
 """The parent's end of a worker, without a pool."""
 
+import signal
+import subprocess
+import threading
 import time
 
 import pytest
 
+from passk_jax.verifiers import worker_process
 from passk_jax.verifiers.worker_process import WorkerProcess
 
 
@@ -74,3 +78,38 @@ def test_a_worker_finds_its_function_below_a_directory_with_a_colon(
         assert wait_for(made) == ('returned', True)
     finally:
         made.kill()
+
+
+BEGINS = '7 (a) b) S ' + ' '.join(['1'] * 19 + ['4096'] + ['1'] * 26 + ['0', '0'])
+PLAIN = '7 (a) b) S ' + ' '.join(['1'] * 19 + ['4096'] + ['1'] * 28)
+KERNEL = '7 (a) b) S ' + ' '.join(['1'] * 19 + ['0'] + ['1'] * 26 + ['0', '0'])
+
+
+def process_in(folder, *, environ, stat):
+    """What /proc says of a new process that sleeps."""
+    process = subprocess.Popen(['sleep', '300'], start_new_session=True)
+    (folder / str(process.pid)).mkdir()
+    (folder / str(process.pid) / 'environ').write_text(environ)
+    (folder / str(process.pid) / 'stat').write_text(stat)
+    return process
+
+
+def test_a_process_that_begins_a_program_ends_too(worker, tmp_path, monkeypatch):
+    """Its environment is empty at first; that of others may stay so."""
+    wait_for(worker)
+    late = process_in(tmp_path, environ='', stat=BEGINS)
+    others = [process_in(tmp_path, environ='', stat=stat) for stat in (PLAIN, KERNEL)]
+    mark = f'A=1\0{worker_process._MARK}={worker._mark}\0'
+    monkeypatch.setattr(worker_process, '_PROCESSES', tmp_path)
+    timer = threading.Timer(
+        0.3, (tmp_path / str(late.pid) / 'environ').write_text, [mark]
+    )
+    timer.start()
+    try:
+        worker.kill()
+        assert late.wait(10) == -signal.SIGKILL
+        assert [other.poll() for other in others] == [None, None]
+    finally:
+        for process in (late, *others):
+            process.kill()
+            process.wait()

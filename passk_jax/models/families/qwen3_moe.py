@@ -26,9 +26,9 @@ FAMILY = Family(
     synonyms={'num_local_experts': 'num_experts'},
     inert=frozenset(
         {
-            # Of layers without experts.
+            # Fields of layers without experts.
             'intermediate_size',
-            # Of dense models; published files have it.
+            # A field of dense models that published files have.
             'max_window_layers',
             # The router's scores among the results, and a loss on them.
             *('output_router_logits', 'router_aux_loss_coef'),

@@ -1,12 +1,12 @@
-"""``config.json`` of a Hugging Face model and our architecture, in both directions.
+"""Converts between a Hugging Face ``config.json`` and our architecture.
 
-1. :func:`arch_from_hf` reads a file and refuses every field that the network would not
+1. :func:`arch_from_hf` reads a file and rejects every field that the network would not
    honor. transformers decides what older spellings and absent fields mean.
-2. :func:`position_limit` says how long a sequence the model can address.
+2. :func:`position_limit` returns how long a sequence the model can address.
 3. :func:`hf_config_fields` writes the file of a policy made from scratch.
 
-The families' files (qwen2.py and so on) say where families differ. Weights belong to
-weights.py and save.py. Nothing here needs torch.
+The families' files (qwen2.py and so on) define where families differ. weights.py and
+save.py handle the weights. Nothing here needs torch.
 """
 
 import copy
@@ -27,7 +27,7 @@ from passk_jax.models.hf import inert_fields, other_formats
 from passk_jax.models.hf import rope as hf_rope
 from passk_jax.models.rope import Rope
 
-# Field of Arch -> field of config.json, read and written as it is.
+# Field of Arch -> field of config.json with the same value.
 _SIZES = {
     'vocab_size': 'vocab_size',
     'num_layers': 'num_hidden_layers',
@@ -40,24 +40,24 @@ _SIZES = {
     'tie_embeddings': 'tie_word_embeddings',
 }
 
-# Other fields that become the architecture, or name it.
+# Other fields that decide or name the architecture.
 _READ_FIELDS = frozenset().union(
     {'architectures', 'max_position_embeddings', 'model_type'},
     {'rope_parameters', 'rope_scaling', 'rope_theta', hf_rope.ORIGINAL},
 )
 
-# Sizes that transformers would otherwise replace with those of some model.
+# transformers would replace an absent size with that of some model.
 _REQUIRED = (
     *('vocab_size', 'num_layers', 'embed_dim', 'num_heads', 'mlp_dim'),
     *('num_experts', 'experts_per_token'),
 )
 
-# Field -> spellings of one value: x * sigmoid(x); no layer.
+# Field -> spellings of one value: x * sigmoid(x), or no layer.
 _SYNONYMS = {'hidden_act': ('silu', 'swish'), 'mlp_only_layers': ([], None)}
 
-# Whether a layer has a window -> its kind in layer_types.
+# Kind in layer_types of a layer without and with a window.
 _KINDS = ('full_attention', 'sliding_attention')
-# transformers makes a list as long; the deepest published models have about a hundred.
+# transformers makes a list of this length; the deepest models have about a hundred.
 _MOST_LAYERS = 1000
 
 
@@ -70,15 +70,15 @@ def arch_from_hf(
     attention: str,
     family: str = '',
 ) -> Arch:
-    """The architecture that a Hugging Face ``config.json`` describes.
+    """Reads the architecture from a Hugging Face ``config.json``.
 
     Args:
-        source: a directory, a hub name (fetched through the hub's cache), or, without
-            a file, the fields themselves.
+        source: a directory, a hub name (fetched through the hub's cache), or the fields
+            themselves.
         param_dtype: dtype of the master weights, whatever the file says.
         compute_dtype: dtype of the matrix products.
-        remat, attention: of :class:`Arch`.
-        family: the ``model_type`` that the file must have; ``''``: any of ours.
+        remat, attention: as in :class:`Arch`.
+        family: the ``model_type`` that the file must have; ``''`` allows all supported.
 
     Raises:
         InputError: no such source, another family, an absent size, or a field that
@@ -94,7 +94,7 @@ def arch_from_hf(
 
 
 def position_limit(source: str | Mapping[str, Any]) -> int:
-    """Tokens of the longest sequence, prompt and response, that the model addresses.
+    """Returns the most tokens, prompt and response, that the model can address.
 
     Args:
         source: as for :func:`arch_from_hf`.
@@ -129,20 +129,20 @@ def hf_config_fields(
     eos_token_ids: Sequence[int],
     pad_token_id: int | None,
 ) -> dict[str, Any]:
-    """The ``config.json`` of a policy that was made from scratch.
+    """Makes the ``config.json`` of a policy that was made from scratch.
 
-    It spells rope as before transformers 5, which every version and vLLM read.
+    It spells rope as before transformers 5: every version and vLLM read that.
 
     Args:
         arch: the architecture.
         family: its family.
-        dtype: of the weights beside the file.
+        dtype: dtype of the weights next to the file.
         max_positions: tokens of the longest sequence that the policy addresses.
         eos_token_ids: tokens that end a response.
-        pad_token_id: of the tokenizer; ``None`` if it has none.
+        pad_token_id: the tokenizer's pad token; ``None`` if it has none.
 
     Raises:
-        InputError: transformers refuses the fields, or reads another architecture from
+        InputError: transformers rejects the fields, or reads another architecture from
             them.
     """
     rope = arch.layers[0].rope
@@ -179,11 +179,11 @@ def hf_config_fields(
 
 
 def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
-    """The local directory of a source; a hub name is fetched.
+    """Returns the local directory of a source; fetches a hub name.
 
     Args:
-        source: a directory or a hub name, ``name@revision`` for one of its revisions.
-        patterns: of the files to fetch.
+        source: a directory or a hub name; ``name@revision`` selects a revision.
+        patterns: patterns of the files to fetch.
 
     Raises:
         InputError: neither a directory nor a hub name, or the hub refuses it.
@@ -212,7 +212,7 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-    """The JSON object in a file; InputError if there is none."""
+    """Reads the JSON object in a file; InputError if there is none."""
     if not path.is_file():
         hint = other_formats.hint(path.parent)
         raise InputError(f'{path.parent} has no {path.name}{hint}')
@@ -229,14 +229,14 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
 def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]]:
     if isinstance(source, Mapping):
         return pathlib.Path('config.json'), dict(source)
-    # An adapter has the second file and not the first.
+    # A LoRA adapter has only the second file.
     files = ['config.json', 'adapter_config.json']
     path = source_directory(source, files) / files[0]
     return path, read_json(path)
 
 
 def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
-    """The architecture that the fields and the caller's own choices describe."""
+    """Makes the architecture from the fields and the caller's settings ``ours``."""
     with prefixed(path):
         config = _checked(fields)
         family, rope = family_of(config.model_type), _rope(config)
@@ -255,18 +255,18 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
 
 
 def _sizes(family: Family) -> Mapping[str, str]:
-    """Field of Arch -> field of a family's config.json."""
+    """Maps fields of Arch to those of a family's config.json."""
     return {**_SIZES, **family.sizes}
 
 
 def _required_fields(family: Family) -> list[str]:
-    """The fields that a file must have."""
+    """Returns the fields that a file must have."""
     sizes = _sizes(family)
     return [sizes[name] for name in _REQUIRED if name in sizes]
 
 
 def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
-    """The fields under their published names."""
+    """Renames the fields to their published names."""
     fields = dict(fields)
     for name, published in family.synonyms.items():
         if name in fields:
@@ -280,7 +280,7 @@ def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
 
 
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
-    """What transformers reads from the fields, if the network honors all of them."""
+    """Reads the fields with transformers, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
     fields, sizes = _published(fields, family), _sizes(family)
     supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
@@ -291,7 +291,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
         raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
     kinds = set(fields.get('layer_types') or [_KINDS[False]])
     if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
-        # A file of any family may say that no layer has a window.
+        # A file of any family may list layer types if none has a window.
         supported |= {'layer_types'}
     if unknown := fields.keys() - supported:
         listing = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
@@ -307,12 +307,12 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
         )
     _check_rope_is_said_once(fields)
     try:
-        # A copy, because transformers writes into the rope's fields.
+        # Copied, because transformers writes into the rope's fields.
         read = {k: v for k, v in fields.items() if k not in inert_fields.FIELDS}
         config = transformers.AutoConfig.for_model(**copy.deepcopy(read))
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error
-    # Only now, because a field that the file leaves out has transformers' default.
+    # Checked last, because an absent field has transformers' default.
     for key, only in {**family.fixed, **inert_fields.VALUES}.items():
         value = fields.get(key, getattr(config, key, only))
         if value not in _SYNONYMS.get(key, (only,)):
@@ -321,7 +321,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
 
 
 def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
-    """The shortest pattern of attention windows that the layers repeat."""
+    """Returns the shortest pattern of attention windows that the layers repeat."""
     window = getattr(config, 'sliding_window', None)
     kinds = getattr(config, 'layer_types', None)
     if kinds is None:
@@ -343,7 +343,7 @@ def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
 
 
 def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
-    """The fields that lay out the windows, as far as the family has them."""
+    """Makes the fields for the windows that the family has."""
     windows = [layer.window for layer in arch.all_layers]
     window = max(windows)
     fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
@@ -353,7 +353,7 @@ def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
 
 
 def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
-    """Refuses spellings that contradict each other: transformers reads only one."""
+    """Rejects spellings that contradict each other: transformers reads only one."""
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
     for name, value in (('rope_scaling', old), ('rope_parameters', new)):
         if value is not None and not isinstance(value, Mapping):
@@ -364,7 +364,7 @@ def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
     inner, outer = rope.get('rope_theta'), fields.get('rope_theta')
     if inner is not None and outer is not None and inner != outer:
         raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
-    # The outer field matters only to a kind that reads it inside the rope.
+    # The outer field matters only to kinds that read it inside the rope.
     name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
     inner, outer = rope.get(name), fields.get(name)
     if outer is not None and hf_rope.reads(kind, name) and inner != outer:
@@ -372,6 +372,6 @@ def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
 
 
 def _rope(config: 'transformers.PreTrainedConfig') -> Rope:
-    """The rope of a config, in the spelling to which transformers converts all."""
+    """Reads a config's rope in transformers' newest spelling, to which it converts."""
     limit = config.max_position_embeddings
     return hf_rope.read_rope(config.rope_parameters, max_positions=limit)

@@ -1,14 +1,14 @@
 """Fields of a ``config.json`` that change no logit of our families.
 
-Programs that publish or save a model again add notes of their own and repeat defaults.
-:mod:`passk_jax.models.hf.config` refuses a field that stands neither here nor in its
-own tables.
+Programs that publish or save a model add notes and repeat defaults.
+:mod:`passk_jax.models.hf.config` rejects fields that neither this module nor its tables
+list.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# Who reads the fields -> their names, separated by blanks.
+# Readers of the fields -> their names, separated by blanks.
 _READERS = {
     'transformers, for notes and for what it returns besides logits': (
         '_attn_implementation _attn_implementation_autoset '
@@ -26,7 +26,7 @@ _READERS = {
     'encoders and decoders, of which a causal model is neither': (
         'chunk_size_feed_forward decoder_start_token_id is_decoder'
     ),
-    # Older versions of transformers keep them here; the run samples by its own.
+    # Older versions of transformers store these here; runs sample by their settings.
     'generate()': (
         'bad_words_ids begin_suppress_tokens cache_implementation diversity_penalty '
         'do_sample early_stopping encoder_no_repeat_ngram_size '
@@ -44,21 +44,21 @@ _READERS = {
     'trainers, for the dtypes; a run has its own': (
         'dtype torch_dtype use_bfloat16 use_flash_attention_2 use_flash_attn'
     ),
-    # Every weight is read.
+    # Loading overwrites every initial weight.
     'initialisation': 'initializer_range',
     'unsloth, nanotron and transformers.js': (
         'unsloth_fixed unsloth_version is_llama_config transformers.js_config'
     ),
 }
 FIELDS = frozenset(' '.join(_READERS.values()).split())
-"""They change nothing, whatever their value."""
+"""Fields that change nothing, whatever their value."""
 
 VALUES: Mapping[str, Any] = {
-    # The halves of a head are rotated together, not its neighbours (SmolLM2).
+    # RoPE rotates the halves of a head together, not neighbours (SmolLM2).
     'rope_interleaved': False,
-    # All of a head is rotated.
+    # RoPE rotates the whole head.
     'partial_rotary_factor': 1.0,
-    # Other values are other networks; some families ask for them too (families/).
+    # Other values mean other networks; families/ has more such fields.
     'add_cross_attention': False,
     'cross_attention_hidden_size': None,
     'is_encoder_decoder': False,
@@ -69,4 +69,4 @@ VALUES: Mapping[str, Any] = {
     'tie_encoder_decoder': False,
     'use_mrope': False,
 }
-"""Fields with the one value that every family implies."""
+"""Fields that may be present only with this value, which every family implies."""

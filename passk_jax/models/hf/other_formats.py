@@ -1,4 +1,4 @@
-"""Models in formats that are not read, and how to have them in one that is."""
+"""Hints for models in formats that cannot be read: what they are, how to convert."""
 
 import pathlib
 
@@ -18,7 +18,7 @@ _VERL = (
     '--local_dir {directory} --target_dir <new directory>'
 )
 
-# Pattern of a file that only such a model has -> what it is, and the way out.
+# Pattern of a file that only such a model has -> description, how to convert it.
 _FORMATS = {
     'adapter_config.json': (
         'a LoRA adapter without its base',
@@ -27,7 +27,7 @@ _FORMATS = {
             '.merge_and_unload()'
         ),
     ),
-    # What transformers reads of one refuses to be saved, and its tokenizer differs.
+    # transformers cannot save what it reads from one, and its tokenizer differs.
     '*.gguf': (
         'a quantized model of llama.cpp',
         'download the safetensors of the model; or, of SmolLM2, in a checkout, '
@@ -80,10 +80,10 @@ _SAVE = (
     "it with save_pretrained('<new directory>'), and the tokenizer too"
 )
 
-# Begins the names of files of PyTorch that hold no weights.
+# Prefixes of PyTorch files without weights.
 _STATE = ('optimizer', 'rng_state', 'scaler', 'scheduler', 'training_args')
 
-# First bytes of a file that stands for another -> what it is.
+# First bytes of a file that only points to another -> description.
 _STAND_INS = {
     b'version https://git-lfs.github.com/spec/': 'a pointer of Git LFS',
     b'# xet version': 'a pointer of Xet',
@@ -92,18 +92,18 @@ _MOST = 200
 
 
 def hint(source: pathlib.Path) -> str:
-    """What a source has instead of safetensors and how to get those, to end a message.
+    """Makes the end of a message: which other format a source has, how to convert it.
 
     Args:
         source: the directory of a model, or a file.
 
     Returns:
-        An empty text if there are safetensors of a whole model, or nothing known.
+        ``''`` if there are safetensors of a whole model, or no known format.
     """
     directory = source if source.is_dir() else source.parent
     if source.is_dir() and any(source.glob('model*.safetensors')):
         return ''
-    # verl keeps config and tokenizer in a folder below its shards.
+    # verl keeps config and tokenizer in a subfolder next to its shards.
     above = directory.name == 'huggingface'
     for place in (directory, directory.parent) if above else (directory,):
         for pattern, (what, way) in _FORMATS.items():
@@ -118,9 +118,9 @@ def hint(source: pathlib.Path) -> str:
 
 
 def stand_in(path: pathlib.Path) -> str:
-    """What a file is that stands where another should, to end a message.
+    """Makes the end of a message: what a file is that only points to the real one.
 
-    ``''`` if it is the file itself, as far as its first bytes tell.
+    Returns ``''`` if its first bytes are those of neither a pointer nor a web page.
     """
     try:
         with path.open('rb') as file:

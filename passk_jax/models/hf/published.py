@@ -1,20 +1,19 @@
-"""What the published ``config.json`` of some models says of their sizes.
+"""Sizes of some models, from their published ``config.json``.
 
-They are the paper's, others of these families, and SmolLM2 of configs/smollm2.py.
+These are the paper's models, others of their families, and SmolLM2 of
+configs/smollm2.py. The planner (``python -m passk_jax.plan``) and the tests read them
+where nothing can be downloaded. A model need not be here to be trained: a readable
+``model.source`` decides by its ``config.json``.
 
-The planner (``python -m passk_jax.plan``) and the tests read it where nothing can be
-downloaded. Each entry holds, as published, the fields that decide the network, and
-beside them token ids, context and dtype. It leaves out fields that change no logit:
-initialisation, caching, versions, and the windows that ``use_sliding_window: false``
-switches off. ``hf.config`` reads an entry like any other file.
+Each entry holds the published fields that decide the network, and also token ids,
+context and dtype. It leaves out fields that change no logit: initialisation, caching,
+versions, and the windows that ``use_sliding_window: false`` switches off. ``hf.config``
+reads an entry like any other file.
 
-This is not a registry. A model need not be here to be trained, and if ``model.source``
-can be read, its own ``config.json`` counts.
-
-The figures were compared with copies of these files and their readings in public code
-(LitGPT's and tunix's tables of models, verl's and xDiT's copies of Qwen's files,
-llama.cpp's listings of the DeepSeek distillates). tests/models/hf/published_test.py
-compares the number of parameters that follows from them with the published numbers.
+The numbers agree with copies of these files in public code (LitGPT's and tunix's tables
+of models, verl's and xDiT's copies of Qwen's files, llama.cpp's listings of the
+DeepSeek distillates). tests/models/hf/published_test.py compares the resulting numbers
+of parameters with the published ones.
 """
 
 from collections.abc import Mapping
@@ -55,8 +54,8 @@ def _qwen2(kv_heads: int, vocab: int, *sizes: int, tie: bool = False) -> dict[st
     return _QWEN2 | heads | _sizes(*sizes, tie=tie)
 
 
-# Two models have each of these sizes: Qwen2.5, and the distillate of Qwen2.5-Math. They
-# differ in rotary base, context and end token, and the small distillate has a head.
+# Each of these sizes has two models: Qwen2.5 and the distillate of Qwen2.5-Math. They
+# differ in rotary base, context and end token; the small distillate has its own head.
 _QWEN2_1_5B = _qwen2(2, 151_936, 1536, 8960, 28, 12, tie=True)
 _QWEN2_7B = _qwen2(4, 152_064, 3584, 18_944, 28, 28)
 _R1_QWEN = {
@@ -113,7 +112,7 @@ _LLAMA3 = {
 
 
 def _llama3(rope_factor: float, *sizes: int, tie: bool = False) -> dict[str, Any]:
-    """A Llama 3 and its stretching of the low frequencies."""
+    """Makes a Llama 3 whose rope stretches the low frequencies."""
     rope = {
         'factor': rope_factor,
         'high_freq_factor': 4.0,

@@ -1,7 +1,7 @@
-"""The rotary positions of a ``config.json`` and our :class:`Rope`, in both directions.
+"""Converts between the rope of a ``config.json`` and our :class:`Rope`.
 
-1. :func:`read_rope` takes the fields in the spelling to which transformers converts all
-   files, and refuses a kind or a field that the network would not honor;
+1. :func:`read_rope` reads the fields in transformers' newest spelling, and rejects a
+   kind or field that the network would not honor;
 2. :func:`rope_scaling` writes them as before transformers 5, which all versions and
    vLLM read;
 3. :func:`addressed` and :func:`stated_positions` convert between the longest sequence
@@ -17,7 +17,7 @@ from absl import logging
 from passk_jax.errors import InputError
 from passk_jax.models.rope import KINDS, Rope
 
-# Fields that Rope has too; all names but the first are the same there.
+# Fields that Rope also has, all but ORIGINAL under the same name.
 ORIGINAL = 'original_max_position_embeddings'
 _LLAMA3 = ('factor', ORIGINAL, 'low_freq_factor', 'high_freq_factor')
 _YARN = ('factor', ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
@@ -33,27 +33,27 @@ assert tuple(_FIELDS) == KINDS
 
 
 def reads(kind: Any, name: str) -> bool:
-    """Whether ropes of this kind have the field."""
+    """Returns whether ropes of this kind have the field."""
     return any(
         name in fields for rope_kind, fields in _FIELDS.items() if rope_kind == kind
     )
 
 
 def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
-    """The rope that ``rope_parameters`` of transformers describe.
+    """Makes the rope from the ``rope_parameters`` of transformers.
 
     Args:
         stated: the fields, with the defaults that transformers adds.
-        max_positions: ``max_position_embeddings``, which yarn may refer to.
+        max_positions: ``max_position_embeddings``, which yarn may use.
 
     Raises:
         InputError: an unsupported kind, a field that its kind does not use, or an
             impossible value.
     """
     fields = dict(stated)
-    # Absent if each type of layer has its own rope.
+    # Absent if layer types have different ropes.
     kind = fields.pop('rope_type', None)
-    # The old spelling, which transformers keeps beside the new one.
+    # transformers keeps the old spelling next to the new one.
     old = fields.pop('type', kind)
     if kind not in KINDS or old != kind:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
@@ -80,7 +80,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
 
 
 def rope_scaling(rope: Rope) -> dict[str, Any] | None:
-    """The fields of ``rope_scaling``; ``None`` for the default rope."""
+    """Makes the fields of ``rope_scaling``; ``None`` for the default rope."""
     if rope.kind == 'default':
         return None
     fields = {'rope_type': rope.kind}
@@ -92,11 +92,11 @@ def rope_scaling(rope: Rope) -> dict[str, Any] | None:
 
 
 def addressed(rope: Rope, *, max_positions: int) -> int:
-    """Tokens of the longest sequence, from a file's ``max_position_embeddings``.
+    """Computes the longest sequence in tokens from ``max_position_embeddings``.
 
-    Linear scaling leaves the field unchanged, and the model addresses ``factor`` times
-    as many. llama3 and yarn state the stretched length, but old yarn configs do not, so
-    for yarn the larger of the field and the stretched original counts.
+    With linear scaling the model addresses ``factor`` times the field. With llama3 and
+    yarn the field is the stretched length, but old yarn files have the original one. So
+    yarn takes the larger of the field and the stretched original.
     """
     if rope.kind == 'linear':
         return math.floor(max_positions * rope.factor)
@@ -107,17 +107,17 @@ def addressed(rope: Rope, *, max_positions: int) -> int:
 
 
 def stated_positions(rope: Rope, *, num_tokens: int) -> int:
-    """``max_position_embeddings`` of a model that addresses ``num_tokens``."""
+    """Returns ``max_position_embeddings`` of a model that addresses ``num_tokens``."""
     return math.ceil(num_tokens / rope.factor) if rope.kind == 'linear' else num_tokens
 
 
 def _drop_inert(fields: dict[str, Any], kind: str) -> None:
-    """Removes the fields whose value changes nothing."""
-    # All of a head is rotated anyway.
+    """Removes fields whose value changes nothing."""
+    # Every rope here rotates the whole head.
     if fields.get('partial_rotary_factor') == 1:
         del fields['partial_rotary_factor']
-    # transformers never reads it (its name there is attention_factor), but vLLM does:
-    # R1-0528-Qwen3-8B has .878, with which vLLM scales by 1 and transformers by 1.139.
+    # transformers ignores this field (it reads attention_factor), but vLLM reads it.
+    # R1-0528-Qwen3-8B has .878, so vLLM scales by 1 and transformers by 1.139.
     if kind == 'yarn' and 'attn_factor' in fields:
         logging.warning(
             'the rope has attn_factor=%s, which is ignored, as by transformers; vLLM '
@@ -127,7 +127,10 @@ def _drop_inert(fields: dict[str, Any], kind: str) -> None:
 
 
 def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:
-    """Yarn with the defaults of ``_compute_yarn_parameters`` in transformers."""
+    """Makes a yarn rope with the defaults of transformers.
+
+    They are those of ``_compute_yarn_parameters``.
+    """
     original = fields['original_max_position_embeddings']
     factor = fields['factor']
     if factor is None:

@@ -1,13 +1,12 @@
 """Writes our parameters as safetensors that transformers and vLLM read.
 
-1. :func:`check_new` says, before anything is read or computed, whether a directory can
-   be made under a name;
-2. :func:`new_directory` makes it; it gets its name only when all of it is written;
-3. :func:`write_params` fills as many files as the parameters need. All hosts cast and
+1. :func:`check_new` checks, before any work, that a directory can be made;
+2. :func:`new_directory` makes it under a temporary name until it is complete;
+3. :func:`write_params` writes as many files as the parameters need. All hosts cast and
    gather tensor by tensor; process 0 writes file by file.
 
 ``Transformer.parameters`` has the names and layouts. config.py writes ``config.json``,
-and export.py what else belongs to a model.
+and export.py the other files of a model.
 """
 
 import contextlib
@@ -37,9 +36,9 @@ from passk_jax.models.transformer import Transformer
 from passk_jax.sharding import replicated
 
 DTYPES = ('bfloat16', 'float32')
-"""Dtypes that can be written."""
+"""Dtypes of written weights."""
 
-# A tensor: its name, its parameter, and its place in the stack.
+# A tensor: its name, its parameter, and its place in the stack of layers.
 _Item = tuple[str, str, Place]
 
 _UNFINISHED = '.unfinished'
@@ -48,31 +47,31 @@ _UNFINISHED = '.unfinished'
 def check_new(directory: str | os.PathLike[str]) -> None:
     """Checks that :func:`new_directory` can make this directory; changes nothing.
 
-    It does not use JAX, so it may run before the processes have found each other.
+    It does not use JAX, so it may run before the processes are connected.
 
     Raises:
-        InputError: the name is taken or impossible, or nothing can be written there.
+        InputError: the name is taken or invalid, or its place is not writable.
     """
     path = _resolved(directory)
     _check_free(path)
     with prefixed(f'{path} cannot be made', OSError):
-        # The nearest directory that exists; those between would be made in it.
+        # The nearest directory that exists; new_directory makes those below it.
         above = next(parent for parent in path.parents if parent.exists())
         tempfile.TemporaryFile(dir=above).close()
 
 
 @contextlib.contextmanager
 def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | None]:
-    """A directory to fill, which gets its name once the block has ended well.
+    """Yields a new directory to fill, which gets its name when the block ends.
 
-    Until then it is beside that name, as ``.<name>.<random>.unfinished``. A block that
-    raises removes it. A process that is killed leaves it, and the next one says so.
+    Until then it is in the same place, as ``.<name>.<random>.unfinished``. It is
+    removed if the block raises. A killed process leaves it, and the next one warns.
 
-    Every process enters, but only process 0 touches the disk, because a late process
-    may find the directory finished.
+    Every process enters, but only process 0 touches the disk: a late process may
+    already see the finished directory.
 
     Yields:
-        Where process 0 writes; ``None`` to the others.
+        The directory on process 0; ``None`` on the others.
 
     Raises:
         InputError: as for :func:`check_new`; or the directory cannot get its name. Then
@@ -86,11 +85,11 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
     with prefixed(f'{path} cannot be made', OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         _warn_of_unfinished(path)
-        # Beside it, because a rename is one step only inside a file system.
+        # In the same file system, where a rename is atomic.
         temporary = pathlib.Path(
             tempfile.mkdtemp(_UNFINISHED, f'.{path.name}.', path.parent)
         )
-    logging.info('writing to %s until all of it is there', temporary)
+    logging.info('writing to %s until it is complete', temporary)
     try:
         yield temporary
     except BaseException:
@@ -103,7 +102,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
 
 
 def _resolved(directory: str | os.PathLike[str]) -> pathlib.Path:
-    """The directory that this name means; a link means what it points to."""
+    """Resolves a path; a link means its target."""
     return pathlib.Path(os.path.realpath(pathlib.Path(directory).expanduser()))
 
 
@@ -111,7 +110,7 @@ def _check_free(path: pathlib.Path) -> None:
     """Raises InputError if a directory cannot get this name."""
     with prefixed(f'{path} cannot be read', OSError):
         mounted = path.is_mount()
-        # A circle of links leads nowhere, but the name is taken.
+        # A circle of links has no target, but the name is taken.
         occupied = os.path.lexists(path) and (not path.is_dir() or any(path.iterdir()))
     if mounted:
         raise InputError(
@@ -122,7 +121,7 @@ def _check_free(path: pathlib.Path) -> None:
 
 
 def _warn_of_unfinished(path: pathlib.Path) -> None:
-    """Names what killed processes left behind."""
+    """Warns of directories that killed processes left behind."""
     name = re.compile(re.escape(f'.{path.name}.') + r'[^.]+' + re.escape(_UNFINISHED))
     for sibling in sorted(path.parent.iterdir()):
         if name.fullmatch(sibling.name):
@@ -143,20 +142,20 @@ def write_params(
 ) -> None:
     """Writes ``model.safetensors``, or its parts and their index.
 
-    Every process calls it, because all take part in gathering a tensor; process 0
-    writes. The host holds the tensors of one file at a time, a device one whole tensor.
-    Tied embeddings are written once.
+    Every process must call it, because all gather tensors; process 0 writes. The host
+    holds the tensors of one file at a time, a device one whole tensor. Tied embeddings
+    are written once.
 
     Args:
         policy: the policy.
         params: its parameters, under any sharding.
-        directory: an existing one; only process 0 needs it.
-        dtype: one of :data:`DTYPES`; rounded to the nearest.
-        max_shard_bytes: of the tensors of a file; a larger tensor has its own file.
+        directory: an existing directory; only process 0 needs it.
+        dtype: one of :data:`DTYPES`; values are rounded to the nearest.
+        max_shard_bytes: limit of a file's tensors; a larger tensor has its own file.
 
     Raises:
-        InputError: an unknown dtype, no room in a file, or parameters that are not
-            those of training.
+        InputError: an unknown dtype, a limit below 1, or parameters that are not those
+            of training.
     """
     table = Transformer.parameters(policy.arch)
     if unknown := params.keys() - table.keys():
@@ -175,10 +174,10 @@ def write_params(
         weight_map |= {tensor: name for tensor, _, _ in items}
         tensors = _gather_all(table, params, items, dtype)
         if jax.process_index() == 0:
-            # Loaders ask for the layout's framework.
+            # transformers and vLLM require the format's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
             let_others_read(directory / name, 0o666)
-        # Frees them before the tensors of the next file are gathered.
+        # Frees these tensors before gathering those of the next file.
         del tensors
     count = sum(x.size for x in params.values())
     if len(files) > 1 and jax.process_index() == 0:
@@ -189,7 +188,7 @@ def write_params(
 
 
 def _divided(table: Table, params: Params, *, max_elements: int) -> list[list[_Item]]:
-    """The tensors of each file, in the order of the network."""
+    """Divides the tensors into files, in the order of the network."""
     shapes = {name: x.shape for name, x in params.items()}
     files: list[list[_Item]] = [[]]
     room = max_elements
@@ -207,7 +206,7 @@ def _divided(table: Table, params: Params, *, max_elements: int) -> list[list[_I
 def _gather_all(
     table: Table, params: Params, items: Sequence[_Item], dtype: str
 ) -> dict[str, np.ndarray]:
-    """The tensors of a file, gathered one by one; empty but on process 0."""
+    """Gathers the tensors of a file one by one; empty except on process 0."""
     tensors = {}
     for tensor, name, place in items:
         gathered = _gather(params[name], table[name], place, dtype)
@@ -217,7 +216,7 @@ def _gather_all(
 
 
 def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array:
-    """The stored tensor at a place of a parameter, whole on every device."""
+    """Gathers the stored tensor at a place of a parameter on every device."""
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         sharding = replicated(sharding.mesh)
@@ -226,7 +225,7 @@ def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array
 
 @functools.cache
 def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any:
-    """A function from a parameter to a tensor; compiled once for all places."""
+    """Makes a function from parameter to tensor, compiled once for all places."""
 
     def stored(x: jax.Array, *place: jax.Array) -> jax.Array:
         inner = x.shape[len(place) :]

@@ -1,10 +1,10 @@
 """Writes a run's tokenizer so that ``AutoTokenizer`` reads the same one.
 
-Beside a Qwen2, ``AutoTokenizer`` of transformers 5 replaces the pre-tokenizer of
-``tokenizer.json`` with Qwen2's own and does not say so (see ``load_tokenizer``). So
-what is written is read again. If that gives other ids or texts, ``auto_map`` is added:
-``AutoTokenizer`` then skips the replacement and reads the file, and the class that it
-names does the same where code beside a model is trusted.
+Next to a Qwen2 model, ``AutoTokenizer`` of transformers 5 silently replaces the
+pre-tokenizer of ``tokenizer.json`` with Qwen2's (see ``load_tokenizer``). So this
+module reads back what it wrote. If ids or texts differ, it adds ``auto_map``: then
+``AutoTokenizer`` skips the replacement and reads the file. Where remote code is
+trusted, the class that ``auto_map`` names does the same.
 """
 
 import json
@@ -30,13 +30,13 @@ class TokenizerOfFile(PreTrainedTokenizerFast):
 
 
 def save_tokenizer(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
-    """Writes the tokenizer, with its chat template, beside a ``config.json``.
+    """Writes the tokenizer, with its chat template, next to a ``config.json``.
 
     Raises:
         InputError: transformers reads another tokenizer from what was written.
     """
     tokenizer.save_pretrained(directory)
-    # Both transformers 4 and 5 know the class by this name.
+    # transformers 4 and 5 both know the class by this name.
     _update(directory, {'tokenizer_class': 'PreTrainedTokenizerFast'})
     if _same(tokenizer, directory):
         return
@@ -57,26 +57,26 @@ def _update(directory: pathlib.Path, fields: dict[str, Any]) -> None:
 
 
 def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
-    """Whether ``AutoTokenizer`` reads this tokenizer from the directory."""
+    """Returns whether ``AutoTokenizer`` reads this tokenizer from the directory."""
     reloaded = transformers.AutoTokenizer.from_pretrained(directory)
     same = _deciding_fields(reloaded) == _deciding_fields(tokenizer)
     return same and reloaded.chat_template == tokenizer.chat_template
 
 
 def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
-    """``tokenizer.json`` without the options that change neither ids nor texts."""
+    """Returns ``tokenizer.json`` without options that change neither ids nor texts."""
     fields = json.loads(tokenizer.backend_tokenizer.to_str())
-    # It affects only the offsets of tokens in a text.
+    # It changes only the offsets of tokens in a text.
     unused = {'trim_offsets'}
     fields['pre_tokenizer'] = _byte_level_without(unused, fields['pre_tokenizer'])
-    # These affect only the way from text to tokens.
+    # These change only the encoding of texts.
     unused |= {'add_prefix_space', 'use_regex'}
     fields['decoder'] = _byte_level_without(unused, fields['decoder'])
     return fields
 
 
 def _byte_level_without(names: set[str], part: Any) -> Any:
-    """A part of ``tokenizer.json`` whose ``ByteLevel`` steps lack these options."""
+    """Removes these options from the ``ByteLevel`` steps of a ``tokenizer.json``."""
     if isinstance(part, list):
         return [_byte_level_without(names, item) for item in part]
     if not isinstance(part, dict):

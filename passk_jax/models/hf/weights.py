@@ -1,13 +1,12 @@
 """Reads safetensors of a Hugging Face model into our parameters; save.py writes them.
 
 1. ``Transformer.parameters`` has the names and layouts, for reading and writing.
-2. :func:`load_params` compares what is stored with what the policy needs, and reports
-   every difference before it reads a byte.
-3. Then it streams. It reads a shard of a parameter tensor by tensor, only the slices
-   that the devices of this host hold, each once, and puts it on its devices before the
-   next.
+2. :func:`load_params` compares the stored tensors with those the policy needs, and
+   reports every difference before it reads any data.
+3. Then it streams. It reads each shard of a parameter once, tensor by tensor and only
+   the slices for this host's devices, and puts it on its devices before the next.
 
-Our layers are stacked, theirs are apart (parameters.py). config.py reads
+Our layers are stacked, Hugging Face's are separate (parameters.py). config.py reads
 ``config.json``. Nothing here needs torch.
 """
 
@@ -31,14 +30,14 @@ from passk_jax.models.parameters import Parameter, Table
 from passk_jax.models.policy import Params, Policy, param_shapes
 from passk_jax.models.transformer import EMBEDDING, HEAD, Transformer
 
-# Start and stop of a part of an array, along one dimension and along all.
+# Start and stop of a slice, along one dimension and along all.
 Bound = tuple[int, int]
 Bounds = tuple[Bound, ...]
 
 _DTYPES = ('F32', 'F16', 'BF16')
 _HEAD, _TABLE = HEAD.tensor, EMBEDDING.tensor
-# Older programs stored what follows from config.json, which decides, as in
-# transformers.
+# Older programs stored these values, which follow from config.json. They are ignored,
+# as in transformers.
 _DERIVED = re.compile(r'(.*\.)?rotary_emb\.((original_)?inv_freq|(cos|sin)_cached)')
 
 
@@ -48,16 +47,16 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
     The host holds at most one device's shard of one parameter at a time.
 
     Args:
-        policy: its architecture is that of the source (``hf.config.arch_from_hf``).
+        policy: a policy with the source's architecture (``hf.config.arch_from_hf``).
         source: a directory or hub name with ``model.safetensors`` or
             ``model.safetensors.index.json``; float32, float16 or bfloat16.
-        mesh: where the parameters live.
+        mesh: the mesh for the parameters.
 
     Raises:
         InputError: no such source, an unreadable file, a value that is not finite, or,
             all in one message, every missing, unexpected, misshapen or mistyped tensor.
-            With tied embeddings there may be an ``lm_head.weight`` that equals the
-            token table. Stored frequencies of a rope do not count.
+            With tied embeddings, an ``lm_head.weight`` that equals the token table is
+            allowed. Stored frequencies of a rope are ignored.
     """
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
@@ -80,7 +79,7 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
 def _wanted(
     table: Table, shapes: dict[str, jax.ShapeDtypeStruct]
 ) -> dict[str, tuple[int, ...]]:
-    """Name and shape of each tensor that holds a part of the parameters."""
+    """Returns the shape of each tensor that holds a part of the parameters, by name."""
     return {
         table[name].tensor_at(place): table[name].stored_shape(x.shape)
         for name, x in shapes.items()
@@ -89,10 +88,10 @@ def _wanted(
 
 
 def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> jax.Array:
-    """A parameter; each distinct shard is read once and put on its devices."""
+    """Loads a parameter; reads each distinct shard once and puts it on its devices."""
     places: dict[Bounds, list[jax.Device]] = {}
     for device, index in x.sharding.addressable_devices_indices_map(x.shape).items():
-        # Only a device of another host has none.
+        # Only devices of other hosts have no index.
         assert index is not None
         parts = zip(index, x.shape, strict=True)
         bounds = tuple(part.indices(size)[:2] for part, size in parts)
@@ -101,7 +100,7 @@ def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> ja
     for bounds, devices in places.items():
         values = _read(stored, row, x, bounds)
         copies = [jax.device_put(values, device) for device in devices]
-        # Wait before reading the next: a pending transfer keeps its values on the host.
+        # Wait before the next read: a pending transfer keeps its values on the host.
         shards += jax.block_until_ready(copies)
     return jax.make_array_from_single_device_arrays(x.shape, x.sharding, shards)
 
@@ -109,7 +108,7 @@ def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> ja
 def _read(
     stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct, bounds: Bounds
 ) -> np.ndarray:
-    """Reads a part of a parameter, and nothing else of its tensors."""
+    """Reads a slice of a parameter, and nothing else of its tensors."""
     depth = len(row.stack)
     values = np.empty([stop - start for start, stop in bounds], x.dtype)
     for at in row.places(values.shape):
@@ -124,11 +123,11 @@ def _read(
 def _read_part(
     stored: Any, row: Parameter, shape: tuple[int, ...], bounds: Sequence[Bound]
 ) -> np.ndarray:
-    """Reads a part of a tensor, in the parameter's order of dimensions."""
+    """Reads a slice of a tensor, in the parameter's order of dimensions."""
     sizes = [stop - start for start, stop in bounds]
     parts = []
     for first, *faster_dims in row.dims:
-        # A run of rows is one block only while the faster dimensions are whole.
+        # Rows form one block only if the faster dimensions are whole.
         assert all(sizes[d] == shape[d] for d in faster_dims), (row, shape, bounds)
         inner = math.prod(sizes[d] for d in faster_dims)
         start, stop = bounds[first]
@@ -141,16 +140,16 @@ def _read_part(
 def _check_finite(tensor: str, values: np.ndarray) -> None:
     """Raises InputError if a value is infinite or not a number."""
     with np.errstate(invalid='ignore'):
-        # Both are NaN if any value is.
+        # If any value is NaN, both extremes are.
         extremes = values.min(), values.max()
     if not all(map(math.isfinite, extremes)):
         raise InputError(f'{tensor} holds NaN or infinity')
 
 
 def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:
-    """Everything wrong with the stored tensors, in words."""
+    """Lists everything wrong with the stored tensors."""
     problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
-    # Ours has no head if it is tied, but a file may repeat the table as one.
+    # A tied model has no head, but its file may repeat the table as one.
     repeated = {_HEAD} & stored.keys() - wanted.keys()
     for name in sorted(stored.keys() - wanted.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
@@ -171,7 +170,7 @@ def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> lis
 
 
 def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
-    """Whether two stored matrices are equal, reading a few rows at a time."""
+    """Returns whether two stored matrices are equal; reads a few rows at a time."""
     if a.get_shape() != b.get_shape():
         return False
     size = a.get_shape()[0]
@@ -182,7 +181,7 @@ def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
 def _open_tensors(
     directory: pathlib.Path, stack: contextlib.ExitStack
 ) -> tuple[dict[str, Any], list[str]]:
-    """Opens the files. Returns a lazy slice of each tensor, and those stored twice.
+    """Opens the files; returns a lazy slice of each tensor, and errors of duplicates.
 
     Raises:
         InputError: there are no files, or some cannot be read.
@@ -200,13 +199,13 @@ def _open_tensors(
         twice += [f'{name} is stored twice' for name in sorted(names & set(stored))]
         stored.update({name: file.get_slice(name) for name in names})
     if unreadable:
-        # Without the missing tensors, which would be all those of these files.
+        # Raised now: every tensor of these files would be reported missing.
         raise InputError(f'{directory}: ' + '; '.join(unreadable))
     return stored, twice
 
 
 def _files(directory: pathlib.Path) -> list[pathlib.Path]:
-    """The files with the tensors, in order."""
+    """Lists the files with the tensors, in order."""
     index = directory / 'model.safetensors.index.json'
     single = directory / 'model.safetensors'
     if not index.is_file():
@@ -220,7 +219,7 @@ def _files(directory: pathlib.Path) -> list[pathlib.Path]:
     if not (isinstance(files, dict) and files):
         raise InputError(f'{index} has no weight_map')
     for tensor, name in files.items():
-        if not isinstance(name, str) or pathlib.PurePath(name).name != name:
+        if name in ('', '..') or name != pathlib.PurePath(str(name)).name:
             raise InputError(
                 f'{index} gives {tensor} the file {name!r}, not a name of its directory'
             )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from passk_jax.config.ranges import not_empty, not_negative, one_of, percent
+from passk_jax.config.ranges import count, not_empty, one_of, percent
 from passk_jax.errors import InputError
 from passk_jax.tasks import arc_items, drawings
 from passk_jax.tasks.arc_items import ArcItem
@@ -78,7 +78,7 @@ class ArcParams:
     training: str = not_empty()
     evaluation: str = not_empty()
     validation_percent: int = percent()
-    max_characters: int = not_negative()
+    max_characters: int = count(0)
     prompt: str = one_of(*PROMPTS)
 
 

@@ -16,7 +16,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata.puzzle import MALFORMED, AnyPuzzle
 from passk_jax.tasks.enigmata.splits import SPLITS
 
-# Shares of the groups, in percent; the second only if there are no files for tests.
+# Percent of the groups in each split. _TEST applies only without test files.
 _VALIDATION, _TEST = 10, 20
 
 

@@ -27,7 +27,7 @@ _NAMES = (
     *('Ada', 'Ben', 'Clara', 'David', 'Emma', 'Felix', 'Greta', 'Hugo', 'Ida', 'Jonas'),
     *('Kira', 'Leo', 'Mona', 'Nils', 'Olga', 'Paul', 'Rosa', 'Sam', 'Tilda', 'Victor'),
 )
-# Statements about two inhabitants, and their tables from those of the two.
+# Statements about two inhabitants; their truth tables, as bits, from a's and b's.
 _FORMS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ('{} is a knight', lambda a, b: a),
     ('{} is a knave', lambda a, b: ~a),

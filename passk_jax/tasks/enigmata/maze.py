@@ -48,7 +48,7 @@ class ObstacleMaze(Puzzle):
         cells, wanted = _SIDE * _SIDE, draws.chance(1, 2)
         while True:
             count = draws.between(*_OBSTACLES[level]) * cells // 100
-            # Neither the start nor the end.
+            # Start and end, the first and the last cell, stay free.
             chosen = set(draws.sample(range(1, cells - 1), count))
             blocked = [
                 [int(r * _SIDE + c in chosen) for c in range(_SIDE)]

@@ -61,7 +61,7 @@ class ShiftPuzzle(Puzzle):
         wanted = draws.between(*self._moves[level])
         while len(moves) < wanted:
             line = draws.choice('RC') + str(draws.between(1, side))
-            # Two shifts of the same line are one.
+            # Shifting the same line twice in a row amounts to one shift.
             if line == last:
                 continue
             steps = draws.between(1, side - 1)

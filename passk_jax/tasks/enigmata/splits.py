@@ -13,7 +13,7 @@ from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle
 from passk_jax.tasks.new_items import take_new
 
-# In the order of generation.
+# Splits in the order of generation.
 SPLITS = ('test', 'validation', 'train')
 
 # A puzzle counts as exhausted after so many draws without a new problem: at least, and

@@ -14,7 +14,7 @@ _USUAL = re.compile(
     r'\bpush(?:\s*\(\s*([0-9]{1,9})\s*\)|[\s:]*([0-9]{1,9}))|\bpop\b(?:\s*\(\s*\))?',
     re.IGNORECASE,
 )
-# What :func:`read_operations` returns for a Pop.
+# The value of :func:`read_operations` for a Pop.
 POP = -1
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from passk_jax.config.ranges import not_negative, one_of
+from passk_jax.config.ranges import count, not_negative, one_of
 from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata import files, splits
 from passk_jax.tasks.enigmata.puzzle import LEVELS, MALFORMED, AnyPuzzle, opened
@@ -65,9 +65,9 @@ class EnigmataParams:
 
     puzzles: tuple[str, ...]
     levels: tuple[str, ...]
-    train_count: int = not_negative()
-    validation_count: int = not_negative()
-    test_count: int = not_negative()
+    train_count: int = count(0)
+    validation_count: int = count(0)
+    test_count: int = count(0)
     seed: int = not_negative()
     prompt: str = one_of(*PROMPTS)
 

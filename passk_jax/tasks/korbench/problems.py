@@ -55,7 +55,7 @@ def read_category(
                 raise InputError(f'no rule {problem.data["rule"]!r} in rule.jsonl')
         except ValueError as e:
             raise InputError(f'{file}: line {number}: {e}') from e
-        # Not format(), which would read braces of the template too.
+        # format() would also interpret braces in the template.
         before, between, after = template
         prompt = f'{before}{rule}{between}{problem.prompt}{after}'
         problems.append(Problem(0, prompt, problem.data, category))

@@ -191,7 +191,7 @@ def _values(gold: str, answer: str) -> Values | None:
         names, values = zip(*map(_sort_by_name, (golds, answers)), strict=True)
         _same(names[1], names[0])
         return Values(*values, ordered=True)
-    # As in "X=3 or X=4", and "f△g=2x".
+    # Names before values, as in "X=3 or X=4" and "f△g=2x".
     answers = [_after_name(part) for part in answers]
     numbers = _rationals(golds)
     if numbers is None:

@@ -76,7 +76,7 @@ class MathTask(Task):
             'answer_field': 'answer',
             'id_fields': ('id', 'unique_id'),
         },
-        # What the paper reports.
+        # The benchmarks that the paper reports.
         benchmark={
             'train_files': (),
             'test_files': (

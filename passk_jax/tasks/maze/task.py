@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax.config.ranges import not_negative, one_of, ranged, section
+from passk_jax.config.ranges import count, not_negative, one_of, ranged, section
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.maze import demonstrations as maze_paths
@@ -64,8 +64,8 @@ class MazeParams:
 
     generator: str = one_of(*maze_generator.GENERATORS)
     wall_probability: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
-    min_path: int = not_negative()
-    max_path: int = not_negative()
+    min_path: int = count(0)
+    max_path: int = count(0)
     train_sizes: tuple[int, ...]
     train_counts: tuple[int, ...]
     validation_sizes: tuple[int, ...]
@@ -84,10 +84,10 @@ class MazeParams:
             wanted.update(self._checked_split(split))
         if self.generator != 'wilson':
             return
-        for size, count in wanted.items():
-            if count > (exist := maze_generator.num_perfect_mazes(size)):
+        for size, number in wanted.items():
+            if number > (exist := maze_generator.num_perfect_mazes(size)):
                 raise InputError(
-                    f'all splits together ask for {count} perfect mazes of size '
+                    f'all splits together ask for {number} perfect mazes of size '
                     f'{size}, but only {exist:.0f} exist'
                 )
 
@@ -145,7 +145,7 @@ class MazeTask(Task):
             'seed': 0,
             'prompt': 'instruct',
         },
-        # As many as the paper tests on.
+        # The sizes and counts of the paper's test set.
         benchmark={
             'test_sizes': tuple(range(7, 22, 2)),
             'test_counts': (75, *[100] * 7),

@@ -21,7 +21,7 @@ from passk_jax.tasks import records
 from passk_jax.tasks.new_items import take_new
 from passk_jax.tasks.reasoning_gym.table import SCORED, VERSION
 
-# In the order of generation.
+# Splits in the order of generation.
 SPLITS = ('test', 'validation', 'train')
 # The size of a split's range, more than any split draws.
 RANGE = 2**32

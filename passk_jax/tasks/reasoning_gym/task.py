@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax.config.ranges import not_negative
+from passk_jax.config.ranges import count, not_negative
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.reasoning_gym import judge, problems
@@ -46,9 +46,9 @@ class ReasoningGymParams:
     """
 
     sets: Mapping[str, Any]
-    train_count: int = not_negative()
-    validation_count: int = not_negative()
-    test_count: int = not_negative()
+    train_count: int = count(0)
+    validation_count: int = count(0)
+    test_count: int = count(0)
     seed: int = not_negative()
 
     def __post_init__(self):

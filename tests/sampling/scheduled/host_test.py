@@ -76,7 +76,7 @@ def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypa
 
     def on_ended(ended):
         events.append('ended')
-        # As a thread that is late: it looks when all is over.
+        # Simulates a late thread, which looks when all is over.
         kept.append(ended)
 
     rollouts = run(policy, params, prompts, on_ended=on_ended)

@@ -102,7 +102,7 @@ def test_a_split_must_be_known_and_not_empty(tmp_path):
     [
         ({'training': ''}, 'training=.* must not be empty'),
         ({'validation_percent': 101}, r'must lie in \[0, 100\]'),
-        ({'max_characters': -1}, 'must not be negative'),
+        ({'max_characters': -1}, 'must lie in'),
         ({'prompt': 'poem'}, "prompt='poem' must be one of"),
     ],
 )

@@ -3,7 +3,7 @@ import pytest
 from passk_jax.tasks.enigmata.magic_square import MAGIC_SQUARE
 from tests.tasks.enigmata.judge import drawn, error_of
 
-# Given are the first row and, as zero, the centre.
+# The clues are the first row and the zero in the centre.
 _GIVEN = {
     'numbers': [[-1, 4, -3], [0, 0, 0], [0, 0, 0]],
     'given': [[1, 1, 1], [0, 1, 0], [0, 0, 0]],

@@ -17,7 +17,7 @@ _ERROR = 'not a way to a nearest landmark of that kind'
     ('answer', 'error', 'official'),
     [
         ('EB', None, None),
-        # As near, by two short roads.
+        # Equally near, by two short roads.
         ('EHA', None, 'not the stored answer'),
         ('EBC', _ERROR, 'not the stored answer'),
         ('B', _ERROR, 'not the stored answer'),

@@ -61,7 +61,7 @@ def test_latin_squares_are_complete_and_varied():
         numbers = set(range(1, side + 1))
         assert all(set(line) == numbers for line in (*grid, *zip(*grid, strict=True)))
     squares = {str(skyscraper.latin_square(4, Draws(i))) for i in range(3000)}
-    # Of the 576 Latin squares of side 4.
+    # There are 576 Latin squares of side 4.
     assert len(squares) > 500
 
 

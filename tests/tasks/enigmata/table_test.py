@@ -62,7 +62,7 @@ _MISSED = (
 REFUSED |= {f'slant-{i}': 'diagonals form a closed loop' for i in _LOOPS}
 REFUSED |= {f'minesweeper-{i}': 'a forced mine is missing' for i in _MISSED}
 
-# Whose answer is the last table of a response, so that a later block without a table
+# The answer is the last table of a response, so that a later block without a table
 # changes nothing.
 LAST_TABLE = ('zebra_logic',)
 # Puzzles for which Enigmata has no generator, so that there are no records here.

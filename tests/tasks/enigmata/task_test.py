@@ -87,7 +87,7 @@ def test_the_instructions_hold_the_rules_the_problem_and_the_place_of_the_answer
         ({'puzzles': ('sudoku', 'sudoku')}, 'at least one, each once'),
         ({'levels': ('extreme',)}, "levels: 'extreme' is none of .*'hard'"),
         ({'levels': ()}, 'must name at least one'),
-        ({'train_count': -1}, 'train_count=-1 must not be negative'),
+        ({'train_count': -1}, 'train_count=-1 must lie in'),
         ({'seed': 0.5}, 'seed=0.5 must be of type int'),
         ({'prompt': 'poem'}, "prompt='poem' must be one of .*'instruct'"),
     ],

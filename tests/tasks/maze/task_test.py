@@ -70,7 +70,7 @@ def test_lists_count_as_tuples(data_dir):
         ({'wall_probability': 1.0}, r'wall_probability=1.0 must lie in \[0, 1\)'),
         ({'wall_probability': float('nan')}, 'wall_probability=nan must be finite'),
         ({'wall_probability': '0.3'}, "wall_probability='0.3'"),
-        ({'min_path': -1}, 'task.params.min_path=-1 must not be negative'),
+        ({'min_path': -1}, 'task.params.min_path=-1 must lie in'),
         ({'max_path': 2}, 'max_path=2 is less than'),
         ({'seed': 1.5}, 'task.params.seed=1.5 must be of type int'),
         ({'seed': True}, 'seed=True must be of type int'),

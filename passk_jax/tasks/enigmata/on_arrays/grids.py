@@ -81,7 +81,7 @@ def binario(clues: Grid, grid: Grid) -> Bool[Array, '']:
 
 
 def magic_square(numbers: Grid, is_clue: Grid, grid: Grid) -> Bool[Array, '']:
-    """Tells whether all lines have one sum, and given numbers are kept and unique."""
+    """Tells whether all lines have one sum, and the clues stay and are not repeated."""
     clue, blank = is_clue == 1, is_clue == 0
     clues_stay = (~clue | (grid == numbers)).all()
     repeated = (blank & jnp.isin(grid, jnp.where(clue, numbers, PAD))).any()

@@ -1,4 +1,4 @@
-"""What random responses seldom show; ``table_test`` has these."""
+"""Cases that the random responses of ``table_test`` seldom contain."""
 
 from tests.tasks.enigmata.on_arrays.responses import judged
 

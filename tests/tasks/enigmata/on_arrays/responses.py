@@ -9,7 +9,7 @@ from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.puzzle import Puzzle
 from passk_jax.tasks.enigmata.table import PUZZLES
 
-# Of these puzzles, the array whose every cell says nothing if it holds this number.
+# Puzzle -> its array of clues, and the number that stands for no clue.
 _CLUES = {
     'sudoku2': ('grid', 0),
     'sudoku': ('grid', 0),
