@@ -277,12 +277,10 @@ def test_a_kept_part_that_is_another_is_refused(frozen):
 
 
 def test_a_run_that_lost_what_it_leaves_alone_says_so(frozen, tmp_path):
-    for name in ('checkpoints', 'config.json', 'warm_start'):
-        source = frozen / name
-        copy = shutil.copytree if source.is_dir() else shutil.copy
-        copy(source, tmp_path / name)
+    ignore = shutil.ignore_patterns('frozen')
+    shutil.copytree(frozen, tmp_path / 'run', ignore=ignore)
     with pytest.raises(ValueError, match='frozen is gone, which has what the run'):
-        tiny.run(tiny.make_config(**FROZEN | {'train__steps': 4}), tmp_path)
+        tiny.run(tiny.make_config(**FROZEN), tmp_path / 'run')
 
 
 def test_a_prefix_is_one_of_whole_names():
