@@ -147,8 +147,9 @@ def test_a_date_that_is_none_is_refused(date):
 
 
 def test_a_model_that_no_memory_holds_is_an_error_at_once():
-    config = tiny.make_config(model__arch__embed_dim=10**12)
-    with pytest.raises(ValueError, match=r'embed_dim=1000000000000, .* of the mesh'):
+    sizes = {f'model__arch__{name}_dim': 10**6 for name in ('embed', 'mlp')}
+    config = tiny.make_config(**sizes, model__arch__num_layers=1000)
+    with pytest.raises(ValueError, match=r'embed_dim=1000000, .* of the mesh'):
         tiny.make_setup(config)
 
 
