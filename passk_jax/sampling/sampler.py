@@ -70,11 +70,11 @@ def sample(
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
     """
-    (P, S), N = prompts.tokens.shape, num_rollouts
-    counts = {'num_rollouts': N, 'max_response_tokens': max_response_tokens}
+    counts = {'num_rollouts': num_rollouts, 'max_response_tokens': max_response_tokens}
     request = plain_loop.checked_request(
         policy, options=options, stop_tokens=stop_tokens, **counts
     )
+    P, S = prompts.tokens.shape
     sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
     work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
     params = policies.decoding_weights(policy, params)
@@ -86,7 +86,7 @@ def sample(
             return host.decode(*inputs, account, work, first, on_ended)
         rollouts = plain_loop.sample(*inputs)
         if on_ended:
-            on_ended(gather(rollouts, np.full((P, N), True)))
+            on_ended(gather(rollouts, np.full((P, num_rollouts), True)))
         return rollouts
 
 

@@ -73,7 +73,7 @@ def test_no_field_is_forgotten():
     """Every array of the rollouts that has responses is cut."""
     rows = split().rollouts
     for field in dataclasses.fields(rows):
-        if field.name != 'prompts':
+        if field.name not in ('prompts', 'routing'):
             assert getattr(rows, field.name).shape[:2] == (2 * P, N // 2), field.name
 
 

@@ -80,7 +80,7 @@ def test_steps_equal_the_whole(policy, params, streams):
     places = (at(0, S), lengths[:, None, None] + np.arange(T))
     (_, want), _, _ = whole(policy, weights, streams, places, lengths, keep=False)
     for t in range(T):
-        have, layers = step(policy, weights, responses[..., t], prefix, cache)
+        have, layers, _ = step(policy, weights, responses[..., t], prefix, cache)
         cache = Cache(layers, cache.index + 1, cache.lengths + 1)
         np.testing.assert_allclose(have, want[:, :, t], atol=1e-5)
 

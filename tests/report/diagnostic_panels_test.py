@@ -237,7 +237,7 @@ def test_flips_are_those_that_the_evaluations_have_measured(tmp_path):
         ('newly solved', [10, 20], [2, 0]),
         ('no longer solved', [10, 20], [1, 1]),
     ]
-    assert 'flips even if' in write_report(tmp_path).read_text()
+    assert 'can flip although the policy' in write_report(tmp_path).read_text()
 
 
 @pytest.mark.parametrize('name', sorted(row(0)))
