@@ -191,10 +191,10 @@ FAMILY = Family(
     rows={
         'passk_jax/models/families/table.py': (
             (
-                'from passk_jax.models.families import llama, mistral, qwen2, qwen3',
+                'import llama, mistral, qwen2, qwen3, qwen3_moe',
                 ', seed_oss',
             ),
-            ('module.FAMILY for module in (llama, mistral, qwen2, qwen3', ', seed_oss'),
+            ('for module in (llama, mistral, qwen2, qwen3, qwen3_moe', ', seed_oss'),
         ),
     },
 )

@@ -155,7 +155,7 @@ def test_the_report_draws_a_curve_and_says_of_what(whole, tmp_path):
     assert read_run(tmp_path / 'run').option('advantage.window') == WINDOW
     html = write_report(tmp_path / 'run').read_text()
     assert 'Advantage, curverl (window=2)' in html
-    assert 'In a run it changes with the pass rates of the steps before' in html
+    assert 'which gives the curve of maxrl over N' in html
 
 
 def test_its_weight_cannot_be_matched(tmp_path):
