@@ -77,6 +77,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from passk_jax.config.ranges import count
 from passk_jax.errors import InputError
 from passk_jax.tasks.task import GENERATED, OURS, About, Task
 from passk_jax.types import Problem, Verdict
@@ -86,7 +87,7 @@ from passk_jax.types import Problem, Verdict
 class Params:
     """How many bits a problem has; the last of four problems is for tests."""
 
-    num_bits: int
+    num_bits: int = count(1, 20)
 
 
 class BitParityTask(Task):

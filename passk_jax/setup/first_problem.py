@@ -4,6 +4,7 @@ This shows a wrong field, a chat template that hides the question, or a verifier
 rejects the right answer, before any policy is made.
 """
 
+import numpy as np
 from absl import logging
 
 from passk_jax.data.batches import TokenizedProblems
@@ -11,6 +12,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.tasks import Task, right_response
 from passk_jax.types import Problem
+from passk_jax.verifiers.pool import CRASH, TIMEOUT
 
 _NOTHING_TO_JUDGE = 'the task has no right response that could be judged'
 
@@ -41,7 +43,8 @@ def show_first_problem(
         split: name of the problems' split, for the log.
 
     Returns:
-        Which gold is judged wrong and what to do about it; ``''`` if none is.
+        Which gold is judged wrong and what to do about it; ``''`` if none is. A timeout
+        or a crash of the verifier is no verdict.
     """
     firsts: dict[str, Problem] = {}
     for index in problems.indices:
@@ -54,7 +57,11 @@ def show_first_problem(
     if judged:
         tried = [firsts[name] for name in judged]
         verdicts = task.verify(tried, [[responses[name]] for name in judged])
-        correct = dict(zip(judged, verdicts.correct[:, 0].tolist(), strict=True))
+        none = np.zeros_like(verdicts.correct)
+        failed = [verdicts.failures.get(kind, none) for kind in (TIMEOUT, CRASH)]
+        for i, name in enumerate(judged):
+            if not np.any(failed, axis=0)[i, 0]:
+                correct[name] = bool(verdicts.correct[i, 0])
     word = 'right' if correct.get(shown.category) else 'wrong'
     gold = f'judged {word}:\n{responses[shown.category]}'
     logging.info(
@@ -66,8 +73,8 @@ def show_first_problem(
         tokenizer.decode(problems.prompts[0]),
         gold if shown.category in correct else _NOTHING_TO_JUDGE,
     )
-    for name in judged:
-        if not correct[name]:
+    for name, is_correct in correct.items():
+        if not is_correct:
             error = task.verdict(firsts[name], responses[name]).error
             return (
                 f'problem {firsts[name].id} of {name}: its gold as a response, '

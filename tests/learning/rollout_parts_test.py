@@ -71,9 +71,12 @@ def test_one_part_is_the_batch_itself():
 
 def test_no_field_is_forgotten():
     """Every array of the rollouts that has responses is cut."""
-    rows = split().rollouts
+    routing = np.zeros((*make_rollouts().tokens.shape, 2, 3), np.int32)
+    rollouts = dataclasses.replace(make_rollouts(), routing=routing)
+    batch = Batch(rollouts, make_advantages())
+    rows = rollout_parts.split(batch, **SIZES).rollouts
     for field in dataclasses.fields(rows):
-        if field.name not in ('prompts', 'routing'):
+        if field.name != 'prompts':
             assert getattr(rows, field.name).shape[:2] == (2 * P, N // 2), field.name
 
 

@@ -1,5 +1,6 @@
 """The first problem and its gold, before a run."""
 
+import numpy as np
 import pytest
 
 from passk_jax import tasks
@@ -7,7 +8,7 @@ from passk_jax.data.batches import read_problems
 from passk_jax.models.tokenizer import character_tokenizer, encode_prompt
 from passk_jax.setup import first_problem
 from passk_jax.tasks.task import ASCII
-from passk_jax.types import Turn
+from passk_jax.types import Turn, Verdicts
 from tests.tasks.math import toy
 from tests.tasks.toy import LastDigit
 from tests.tasks_test import FILES, SMALL
@@ -90,3 +91,17 @@ def test_the_golds_of_the_tasks_are_right(tmp_path, name, messages):
     task = tasks.make_task(name, SMALL[name])
     show(task, task.source('train', data_dir=str(tmp_path)))
     assert 'judged right:' in messages[-1]
+
+
+@pytest.mark.parametrize('kind', ['timeouts', 'crashes', 'parse_failures'])
+def test_a_verifier_that_fails_is_no_verdict(kind, tmp_path, monkeypatch, messages):
+    task, problems = math_problems(tmp_path, {'problem': 'p', 'answer': '7'})
+    failed = np.ones((1, 1), bool)
+    verdicts = Verdicts(np.zeros((1, 1)), ~failed, [['']], {kind: failed})
+    monkeypatch.setattr(type(task), 'verify', lambda *_: verdicts)
+    if kind == 'parse_failures':
+        with pytest.raises(ValueError, match='is judged wrong'):
+            show(task, problems)
+    else:
+        show(task, problems)
+        assert 'no right response that could be judged' in messages[-1]
