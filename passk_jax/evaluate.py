@@ -142,8 +142,7 @@ def main(
             print(f'{name:<28} {value:.4f}')
         return
     table = _table(evaluations, {name: plan.setup.task for name, plan in plans.items()})
-    flags = {'task': ','.join(more_tasks)} | changes
-    name = saved.name_of(split, step, flags)
+    name = saved.name_of(split, step, {'task': ','.join(more_tasks)} | changes)
     atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
 

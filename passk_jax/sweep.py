@@ -68,8 +68,7 @@ def main(
     out = pathlib.Path(results)
     store = KeptResults(out, sweep.name)
     opened = store.attach(open_runs(runs, sweep))
-    requested = [job for job in opened if job.run.seed in wanted]
-    chosen = _chosen(requested, only)
+    chosen = _chosen([job for job in opened if job.run.seed in wanted], only)
     if dry_run:
         _print_commands(chosen, store.paths[0])
         return 0
@@ -78,16 +77,16 @@ def main(
         return 0
     # Made now so that an error comes before hours of training.
     out.mkdir(parents=True, exist_ok=True)
-    for path in (*store.paths, *_table_and_figure(sweep, out)):
+    paths = *store.paths, *_table_and_figure(sweep, out)
+    for path in paths:
         check_writable(path)
     # Errors of other seeds' directories come now, not at the end.
     _open_other_seeds(sweep, root, store, opened)
     display = progress.Display()
     _keep(store, opened, display)
-    unchosen = [job for job in opened if job not in chosen]
     states = Runner(
         chosen,
-        other_jobs=unchosen,
+        other_jobs=[job for job in opened if job not in chosen],
         slots=slots,
         display=display,
         when_done=lambda job: _say_what_is_undefined(
@@ -100,7 +99,7 @@ def main(
         print(f'no table is written: the results of these could not be kept: {lost}')
         return 1
     # The lock keeps other sweeps from adding results while the table is made.
-    with store.writing((*store.paths, *_table_and_figure(sweep, out))):
+    with store.writing(paths):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
         table = _write_table(sweep, every, out, wanted=wanted)

@@ -82,7 +82,6 @@ def train(
         NonFiniteError: a loss is not finite; the last checkpoint stays.
     """
     setup = make_setup(config)
-    warn_of_settings(config)
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     stages = configs.stages_of(config)
@@ -93,11 +92,7 @@ def train(
     # Read the problems before making the first policy, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
-    problems = setup.read_training()
-    parts = config, setup.policy, setup.mesh
-    warn_of_memory(*parts, prompt_tokens=problems.width)
-    if checkpoints.latest_step() is None:
-        check_first_problem(setup.task, problems, setup.tokenizer)
+    announce(setup, is_new=checkpoints.latest_step() is None)
     # Step 0 evaluates every split that is evaluated at all.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
     with contextlib.ExitStack() as stack:
@@ -169,6 +164,19 @@ def train(
             log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
+
+
+def announce(setup: Setup, *, is_new: bool) -> None:
+    """Warns of settings and memory, and shows the first problem of a new run.
+
+    Raises InputError if the task judges a gold wrong.
+    """
+    warn_of_settings(setup.config)
+    problems = setup.read_training()
+    parts = setup.config, setup.policy, setup.mesh
+    warn_of_memory(*parts, prompt_tokens=problems.width)
+    if is_new:
+        check_first_problem(setup.task, problems, setup.tokenizer)
 
 
 @dataclasses.dataclass(frozen=True)
