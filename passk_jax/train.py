@@ -57,10 +57,8 @@ from passk_jax.setup.checks import (
     check_signal,
     open_workdir,
     splits_due,
-    warn_of_settings,
 )
-from passk_jax.setup.first_problem import check_first_problem
-from passk_jax.setup.memory import warn_of_memory
+from passk_jax.setup.first_problem import announce
 from passk_jax.setup.setup import Setup, make_setup
 
 
@@ -164,19 +162,6 @@ def train(
             log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
     raise AssertionError('the loop returns at its last step')
-
-
-def announce(setup: Setup, *, is_new: bool) -> None:
-    """Warns of settings and memory, and shows the first problem of a new run.
-
-    Raises InputError if the task judges a gold wrong.
-    """
-    warn_of_settings(setup.config)
-    problems = setup.read_training()
-    parts = setup.config, setup.policy, setup.mesh
-    warn_of_memory(*parts, prompt_tokens=problems.width)
-    if is_new:
-        check_first_problem(setup.task, problems, setup.tokenizer)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The first training problem as the policy reads it, and the verdict on its gold.
+"""What a run says before it trains: its first problem, and the verdict on the gold.
 
 This shows a wrong field, a chat template that hides the question, or a verifier that
 rejects the right answer, before any policy is made.
@@ -10,11 +10,27 @@ from absl import logging
 from passk_jax.data.batches import TokenizedProblems
 from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
+from passk_jax.setup.checks import warn_of_settings
+from passk_jax.setup.memory import warn_of_memory
+from passk_jax.setup.setup import Setup
 from passk_jax.tasks import Task, right_response
 from passk_jax.types import Problem
 from passk_jax.verifiers.pool import CRASH, TIMEOUT
 
 _NOTHING_TO_JUDGE = 'the task has no right response that could be judged'
+
+
+def announce(setup: Setup, *, is_new: bool) -> None:
+    """Warns of settings and memory, and shows the first problem of a new run.
+
+    Raises InputError if the task judges a gold wrong.
+    """
+    warn_of_settings(setup.config)
+    problems = setup.read_training()
+    parts = setup.config, setup.policy, setup.mesh
+    warn_of_memory(*parts, prompt_tokens=problems.width)
+    if is_new:
+        check_first_problem(setup.task, problems, setup.tokenizer)
 
 
 def check_first_problem(
