@@ -3,12 +3,16 @@
 Call :func:`prepare_workdir` before using a device. A run directory contains:
 
     config.json, git.json      the resolved config and the code's revision at the start
-    sources.json               digests of the model's configuration and tokenizer
+    sources.json               digests of the model's configuration and tokenizer, and
+                               of the user's Python files
+    initial.json               the checkpoint of another run that this one starts from
     git.diff                   the uncommitted changes to that revision, if any
     digests.jsonl              SHA-256 of each file of rollouts/ and evaluation/
+    diagnostics.jsonl          gradients and responses of diagnosed steps
     metrics.jsonl              metrics without timings; equal runs write equal bytes
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for
+    frozen/                    the parameters that no step changes
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
     curves.png, report.html
 """
