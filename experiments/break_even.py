@@ -24,7 +24,7 @@ from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_bytes, atomic_write_text
-from passk_jax.report.arms import COLORS, MARKERS, format_difference, markdown_table
+from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import (
     FIGURE_WIDTH,
     PANEL_TITLE,
@@ -33,6 +33,7 @@ from passk_jax.report.charts import (
     new_figure,
 )
 from passk_jax.sweeps import Sweep
+from passk_jax.sweeps.results import paired
 
 _SWEEPS = {
     'medium mazes': 'experiments/sweeps/passk_vs_pass1.py',
@@ -102,9 +103,7 @@ def break_even(differences: np.ndarray) -> tuple[float, float, float]:
     places = np.linspace(0, len(POWERS) - 1, _STEPS)
     whole = np.arange(len(POWERS))
     lines = np.array([np.interp(places, whole, row) for row in differences])
-    mean, low, high = np.array(
-        [metrics.paired_interval(x, np.zeros_like(x)) for x in lines.T]
-    ).T
+    mean, low, high = _intervals(lines)
     if mean[-1] <= 0:
         point = np.inf
     else:
@@ -116,22 +115,20 @@ def break_even(differences: np.ndarray) -> tuple[float, float, float]:
     return point, 2.0 ** unclear[0], 2.0 ** unclear[-1]
 
 
+def _intervals(values: np.ndarray) -> np.ndarray:
+    """Returns ``[3, K]``: the mean over seeds of ``[S, K]``, and its interval."""
+    zeros = np.zeros(len(values))
+    return np.array([metrics.paired_interval(x, zeros) for x in values.T]).T
+
+
 def table(found: Mapping[str, Curves]) -> list[str]:
     """Returns a row for each setting: differences by k, and the break-even."""
     rows = []
     for setting, curves in found.items():
-        differences = curves['Pass@4 Training'] - curves['Pass@1 Training']
-        zeros = np.zeros(len(differences))
-        cells = [
-            format_difference(metrics.paired_interval(x, zeros)) for x in differences.T
-        ]
-        rows.append(
-            [
-                f'{setting}, {len(differences)} seeds',
-                *cells,
-                _format_break_even(*break_even(differences)),
-            ]
-        )
+        of_k, of_1 = curves['Pass@4 Training'], curves['Pass@1 Training']
+        cells = [paired(x, y) for x, y in zip(of_k.T, of_1.T, strict=True)]
+        cells.append(_format_break_even(*break_even(of_k - of_1)))
+        rows.append([f'{setting}, {len(of_k)} seeds', *cells])
     head = ['Pass@4 minus Pass@1 Training', *(f'Pass@{k}' for k in POWERS)]
     return markdown_table([*head, 'break-even k'], rows)
 
@@ -150,11 +147,7 @@ def draw(found: Mapping[str, Curves]) -> bytes:
     for (setting, curves), ax in zip(found.items(), axes.flat, strict=True):
         ax.set_title(setting, **PANEL_TITLE)
         for label, (_, color, marker) in _ARMS.items():
-            values = curves[label]
-            zeros = np.zeros(len(values))
-            mean, low, high = np.array(
-                [metrics.paired_interval(x, zeros) for x in values.T]
-            ).T
+            mean, low, high = _intervals(curves[label])
             style = {'color': color, 'marker': marker, 'markersize': 4}
             ax.plot(POWERS, mean, label=label, linewidth=1.5, **style)
             ax.fill_between(POWERS, low, high, color=color, alpha=0.2, linewidth=0)

@@ -76,10 +76,7 @@ def read_last(
             f'{[*seeds]}, so run the sweep on'
         )
     values = {
-        arm: {
-            measure: np.array([of_arm[seed].get(measure, np.nan) for seed in seeds])
-            for measure in measures
-        }
+        arm: _by_measure(of_arm, seeds, measures)
         for arm, of_arm in found.items()
         if arm not in left_out
     }
@@ -109,10 +106,14 @@ def read_first(
     }
     if absent := [seed for seed in last.seeds if seed not in first]:
         raise InputError(f'{path} has no first evaluation of the seeds {absent}')
-    return {
-        measure: np.array([first[seed].get(measure, np.nan) for seed in last.seeds])
-        for measure in measures
-    }
+    return _by_measure(first, last.seeds, measures)
+
+
+def _by_measure(
+    rows: Mapping[int, Row], seeds: Sequence[int], measures: Sequence[str]
+) -> Mapping[str, np.ndarray]:
+    """Returns measure -> ``[S]``, of each seed's row; NaN where undefined."""
+    return {x: np.array([rows[s].get(x, np.nan) for s in seeds]) for x in measures}
 
 
 def _rows(sweep: Sweep, directory: pathlib.Path) -> tuple[pathlib.Path, list[Row]]:
