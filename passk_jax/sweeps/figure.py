@@ -70,9 +70,10 @@ def draw_differences(sweep: Sweep, jobs: Sequence[Job]) -> bytes:
     """
     base = _baseline(sweep)
     last = values(sweep, jobs, first=False)
+    of_base = last[base.name]
     differences = [
-        (arm.label, {x: difference(of[x], last[base.name][x]) for x in sweep.measures})
-        for arm, of in ((arm, last[arm.name]) for arm in sweep.arms)
+        (arm.label, {x: difference(y, of_base[x]) for x, y in last[arm.name].items()})
+        for arm in sweep.arms
         if arm is not base
     ]
     by_measure = len(sweep.arms) <= min(len(sweep.measures), len(COLORS))
