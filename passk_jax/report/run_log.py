@@ -73,7 +73,7 @@ class RunLog:
         k: every step logs ``pass_at_{k}`` and ``pass_at_1``.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
-        settings: the whole configuration, for Weights & Biases.
+        settings: the whole configuration, for Weights & Biases and advice on packing.
     """
 
     def __init__(
@@ -176,8 +176,8 @@ class RunLog:
         # Other processes have no files and write none.
         if jax.process_index() == 0:
             line = values | flip_metrics(directory, split, step, rows)
-        if step == 0 and jax.process_index() == 0:
-            warn_of_missing_signal(f'{split} before step 0', rows)
+            if step == 0:
+                warn_of_missing_signal(f'{split} before step 0', rows)
         self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
         powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]

@@ -102,9 +102,9 @@ def prepare_workdir(
             f'workdir {path} has {free / 2**20:.0f} MiB left on its disk, less than '
             f'{min_free_bytes / 2**20:.0f} MiB: free space or choose another workdir'
         )
+    config = json.loads(config_json)
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
-            config = json.loads(config_json)
             check_config(path / 'config.json', config, may_differ, may_grow)
             # Other processes may see the newest files only later.
             if jax.process_index() == 0:
@@ -114,7 +114,7 @@ def prepare_workdir(
                 for directory in (path, path / 'rollouts', path / 'evaluation'):
                     remove_unfinished(directory)
                 _write_once(path, config_json)
-                _grow(path / 'config.json', json.loads(config_json), may_grow)
+                _grow(path / 'config.json', config, may_grow)
         yield path
 
 
@@ -282,7 +282,7 @@ def _grow(
     path: pathlib.Path, config: Mapping[str, Any], may_grow: Mapping[str, str]
 ) -> None:
     """Writes the numbers that grew to the saved config."""
-    saved = json.loads(path.read_text(encoding='utf-8'))
+    saved = read_json(path)
     for key, (old, new) in (grown := _grown(saved, config, may_grow)).items():
         section, _, name = key.rpartition('.')
         values = functools.reduce(operator.getitem, section.split('.'), saved)

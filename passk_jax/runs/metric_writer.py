@@ -175,12 +175,13 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         """Appends a line; it is on disk when this returns."""
-        stream, line = self._streams.get(name) or self._open(name), json.dumps(row)
+        stream = self._streams.get(name) or self._open(name)
+        line = json.dumps(row).encode() + b'\n'
         with prefixed(f'cannot write {stream.name}', OSError):
-            stream.write(line.encode() + b'\n')
+            stream.write(line)
             stream.flush()
             os.fsync(stream.fileno())
-        self._digests[name].add(row['step'], line.encode() + b'\n')
+        self._digests[name].add(row['step'], line)
 
     def _write_records(
         self, folder: str, name: str, step: int, records: Iterable[Mapping[str, Any]]
