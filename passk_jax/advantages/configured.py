@@ -48,11 +48,11 @@ def unscaled_estimator(advantage: AdvantageConfig, *, num_rollouts: int) -> Adva
 
 
 def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
-    """Checks that advantages can differ from 0 and can be scaled; uses a device.
+    """Checks that advantages are finite, not all 0, and can be scaled; uses a device.
 
     Raises:
-        ValueError: every advantage would be 0, or ``advantage.match_weight_at`` cannot
-            be matched.
+        ValueError: every advantage would be 0, or one not finite, or
+            ``advantage.match_weight_at`` cannot be matched.
     """
     parameters = make.own_parameters(advantage.name, _parameters(advantage))
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)

@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,17 +33,17 @@ from passk_jax.errors import InputError
 _SIZES = ('num_correct', 'num_rollouts')
 
 
-def estimator_of_file(place: str, table: Mapping[str, Parameter]) -> Estimator:
+def estimator_of_file(place: str, table: tuple[Parameter, ...]) -> Estimator:
     """Makes the row of a user's function.
 
     Args:
         place: ``file.py:name``.
-        table: the parameters of the table, by name.
+        table: the parameters of the table.
 
     Raises:
         InputError: it cannot be loaded, or is no such function.
     """
-    return _row(plugins.load(place), place, tuple(table.values()))
+    return _row(plugins.load(place), place, table)
 
 
 @functools.cache

@@ -30,7 +30,7 @@ def estimator_row(name: str) -> Estimator:
     if isinstance(name, str) and name in ESTIMATORS:
         return ESTIMATORS[name]
     if plugins.is_place(name):
-        return estimator_of_file(name, {p.name: p for p in all_parameters()})
+        return estimator_of_file(name, all_parameters())
     hint = OTHER_NAMES.get(str(name).lower())
     message = f'unknown estimator {name!r}' + (f': {hint}' if hint else '')
     raise InputError(

@@ -178,9 +178,9 @@ def _check_model(values: Mapping[str, Any]) -> None:
             )
         return
     # The family says whether it has experts.
-    for name in ('tie_embeddings', 'num_experts', 'experts_per_token'):
+    experts = ('num_experts', 'experts_per_token', 'norm_topk_prob')
+    for name in ('tie_embeddings', *experts):
         del arch[name]
-    del arch['norm_topk_prob']
     if not values['model.family']:
         raise InputError("model.family='' needs a model.source, which sets the family")
     if values['model.tokenizer'] == 'source':

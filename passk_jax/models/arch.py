@@ -117,11 +117,11 @@ class Arch:
         self._check_experts(kinds[0])
 
     def _check_experts(self, kind: str) -> None:
-        counts = f'num_experts={self.num_experts}, {self.experts_per_token=}'
-        counts = counts.replace('self.', '')
-        if kind != 'moe' and (self.num_experts or self.experts_per_token):
+        num_experts, experts_per_token = self.num_experts, self.experts_per_token
+        counts = f'{num_experts=}, {experts_per_token=}'
+        if kind != 'moe' and (num_experts or experts_per_token):
             raise InputError(f'{counts} must be 0: this family has no experts')
-        if kind == 'moe' and not 1 <= self.experts_per_token <= self.num_experts:
+        if kind == 'moe' and not 1 <= experts_per_token <= num_experts:
             raise InputError(
                 f'{counts}: a token of this family runs 1 to num_experts experts'
             )

@@ -26,10 +26,10 @@ def map_chunks(
             ``fn(arrays)``.
         axis: the axis of the positions.
     """
-    count, split, join = _chunks(arrays[0].shape[axis], max_width, axis)
-    if count == 1:
-        return fn(arrays)
-    return jax.tree.map(join, jax.lax.map(fn, jax.tree.map(split, arrays)))
+    _, results = scan_chunks(
+        lambda _, chunk: (None, fn(chunk)), None, arrays, max_width=max_width, axis=axis
+    )
+    return results
 
 
 def scan_chunks(
@@ -41,18 +41,10 @@ def scan_chunks(
     axis: int,
 ) -> tuple[Any, Any]:
     """:func:`map_chunks` with a carry from chunk to chunk, which is returned first."""
-    count, split, join = _chunks(arrays[0].shape[axis], max_width, axis)
+    T = arrays[0].shape[axis]
+    count = math.ceil(T / max_width)
     if count == 1:
         return fn(carry, arrays)
-    carry, results = jax.lax.scan(fn, carry, jax.tree.map(split, arrays))
-    return carry, jax.tree.map(join, results)
-
-
-def _chunks(
-    T: int, max_width: int, axis: int
-) -> tuple[int, Callable[[jax.Array], jax.Array], Callable[[jax.Array], jax.Array]]:
-    """How many chunks T positions make, and what splits and joins them."""
-    count = math.ceil(T / max_width)
     # Even chunks: 12 tokens in chunks of at most 11 are 6 + 6, not 11 + 1 + 10 pads.
     width = math.ceil(T / count)
 
@@ -68,4 +60,5 @@ def _chunks(
         x = x.reshape(*x.shape[:axis], count * width, *x.shape[axis + 2 :])
         return jax.lax.slice_in_dim(x, 0, T, axis=axis)
 
-    return count, split, join
+    carry, results = jax.lax.scan(fn, carry, jax.tree.map(split, arrays))
+    return carry, jax.tree.map(join, results)

@@ -72,7 +72,7 @@ def _pull_hidden(
         ``h``; the gradients of ``a`` and ``b``; that of the weights, float32.
     """
     h, pull = jax.vjp(_swiglu, a, b)
-    grad_a, grad_b = pull((u.astype(jnp.float32) * weights[:, None]).astype(a.dtype))
+    grad_a, grad_b = pull(_weighted(u, weights))
     grad_weights = (h.astype(jnp.float32) * u.astype(jnp.float32)).sum(axis=-1)
     return h, grad_a, grad_b, grad_weights
 

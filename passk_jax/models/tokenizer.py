@@ -10,6 +10,7 @@ ends a response.
 """
 
 import datetime
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -278,24 +279,29 @@ def _chat(
     date: str = CHAT_DATE,
 ) -> str:
     """Writes the turns by the chat template."""
-    today = datetime.date.fromisoformat(date)
-    dated = {
-        # Llama 3's templates read it; others call strftime_now.
-        'date_string': today.strftime('%d %b %Y'),
-        'parts_of_today': {part: today.strftime(part) for part in _DATE_PARTS},
-    }
     try:
         return tokenizer.apply_chat_template(
             [turn._asdict() for turn in turns],
             chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
             tokenize=False,
-            **{**dated, **template_kwargs},
+            **{**_dated(date), **template_kwargs},
         )
     except Exception as e:
         # A template is a program, which may raise anything.
         turns_text = [tuple(turn) for turn in turns]
         raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
+
+
+@functools.lru_cache(maxsize=16)
+def _dated(date: str) -> Mapping[str, Any]:
+    """Returns the variables of a template that have today's date."""
+    today = datetime.date.fromisoformat(date)
+    return {
+        # Llama 3's templates read it; others call strftime_now.
+        'date_string': today.strftime('%d %b %Y'),
+        'parts_of_today': {part: today.strftime(part) for part in _DATE_PARTS},
+    }
 
 
 def _end_of_turn(tokenizer: Tokenizer) -> list[int]:

@@ -56,6 +56,7 @@ def explain_missing_signal(
     answered, total = has_answer(parsed), correct.size
     no_form = _FORM if stopped > _FEW_ANSWERS else _LIMIT
     several = correct.shape[1] > 1
+    same = several and answered.any() and all(len(set(row)) == 1 for row in parsed)
     if not answered.any() and not correct.any():
         what, cause = f'no response of {total:,} has an answer', no_form
     elif answered.any() and answered.mean() < _FEW_ANSWERS:
@@ -64,12 +65,11 @@ def explain_missing_signal(
     elif not correct.any():
         what = f'all {total:,} responses are wrong'
         cause = _HARD if stopped > _FEW_ANSWERS else _LIMIT
-        if several and all(len(set(row)) == 1 for row in parsed):
+        if same:
             what, cause = f'{what}, and to each problem the same', _SAME
     elif correct.all():
         what, cause = f'all {total:,} responses are right', _EASY
     elif several and (correct == correct[:, :1]).all():
-        same = answered.any() and all(len(set(row)) == 1 for row in parsed)
         what = 'the responses to each problem are all right or all wrong'
         cause = _SAME if same else _UNIFORM
     else:

@@ -2,17 +2,9 @@
 
 import pathlib
 
-_TRANSFORMERS = (
-    "convert it with {model}.save_pretrained('<new directory>'), and save the "
-    'tokenizer there too'
+_SAVE_PRETRAINED = (
+    ".save_pretrained('<new directory>'), and save the tokenizer there too"
 )
-
-
-def _transformers(call: str) -> str:
-    return _TRANSFORMERS.replace('{model}', call)
-
-
-_FROM_PRETRAINED = 'transformers.AutoModelForCausalLM.from_pretrained({directory!r}'
 _VERL = (
     'merge the shards with python -m verl.model_merger merge --backend fsdp '
     '--local_dir {directory} --target_dir <new directory>'
@@ -22,10 +14,8 @@ _VERL = (
 _FORMATS = {
     'adapter_config.json': (
         'a LoRA adapter without its base',
-        _transformers(
-            'peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
-            '.merge_and_unload()'
-        ),
+        'convert it with peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
+        f'.merge_and_unload(){_SAVE_PRETRAINED}',
     ),
     # transformers cannot save what it reads from one, and its tokenizer differs.
     '*.gguf': (
@@ -36,7 +26,8 @@ _FORMATS = {
     ),
     'pytorch_model*.bin': (
         'pickled by PyTorch',
-        _transformers(f'{_FROM_PRETRAINED})'),
+        'convert it with transformers.AutoModelForCausalLM.from_pretrained('
+        f'{{directory!r}}){_SAVE_PRETRAINED}',
     ),
     'model_world_size_*_rank_*.pt': ("a shard of verl's FSDP checkpoint", _VERL),
     'dist_ckpt': (
@@ -118,7 +109,7 @@ def hint(source: pathlib.Path) -> str:
 
 
 def stand_in(path: pathlib.Path) -> str:
-    """Makes the end of a message: what a file is that only points to the real one.
+    """Makes a message that says what a file is if it stands in for the real one.
 
     Returns ``''`` if its first bytes are those of neither a pointer nor a web page.
     """

@@ -138,6 +138,8 @@ def advance(
         The state, and what the host reads of it, replicated on every device.
     """
 
+    first = first_routing(slots.prefix, state.last.shape[1])
+
     def step(_: int, state: State) -> State:
         # The newest token runs now; the cache holds those before it.
         before = jnp.maximum(state.position - 1, 0)
@@ -147,7 +149,7 @@ def advance(
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
-        routing = first_routing(slots.prefix, state.last.shape[1])
+        routing = first
         if routing is not None and cache.routing is not None:
             routing = jnp.where(begun[..., None], cache.routing, routing)
         state = dataclasses.replace(state, layers=cache.layers, index=cache.index)

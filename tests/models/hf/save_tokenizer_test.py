@@ -17,13 +17,10 @@ from tests.models import oracle
 MAZE = '.S*..\n.....\n*.**.\n...*E\n'
 
 
-EXPERTS = {'qwen3_moe': {'num_experts': 4, 'experts_per_token': 2}}
-
-
 def save(tokenizer, directory, family='qwen2'):
     parts = FAMILIES[family]
     fields = config.hf_config_fields(
-        oracle.tiny_arch(**parts.pieces, **EXPERTS.get(family, {})),
+        oracle.tiny_arch(feed_forward=parts.feed_forward, **parts.pieces),
         parts,
         dtype='float32',
         max_positions=64,
