@@ -44,15 +44,20 @@ def use_source(config: ConfigDict, path: str, source: str) -> None:
     Raises:
         InputError: the file raises an error.
     """
-    model = config.model
-    if not model.source:
-        sizes = {name: type(size)() for name, size in model.arch.items()}
-        model.update(family='', tokenizer='source', arch=sizes)
-    model.source = source
+    if config.model.source:
+        config.model.source = source
+    else:
+        replace_model(config, source)
     file = config_folder.find(_split(path)[0])
     with plugins.errors_of(file, path), config_folder.importable(file):
         adapt = runpy.run_path(file).get('use_source', lambda config: None)
         adapt(config)
+
+
+def replace_model(config: ConfigDict, source: str) -> None:
+    """Replaces the model of a configuration by a published one."""
+    sizes = {name: type(size)() for name, size in config.model.arch.items()}
+    config.model.update(family='', source=source, tokenizer='source', arch=sizes)
 
 
 def call(path: str, function: str, *, returns: type[T]) -> T:

@@ -49,8 +49,7 @@ def published_config(
         config.task.name = names[0]
         config.task.params = {**about.example, **about.benchmark}
     config.name, config.stage = config.name or 'published', max(config.stage, 0)
-    sizes = {name: type(size)() for name, size in config.model.arch.items()}
-    config.model.update(family='', source=source, tokenizer='source', arch=sizes)
+    config_file.replace_model(config, source)
     config.model.attention = 'auto'
     config.init.update(kind='hf', checkpoint='')
     # Settings that only training reads must not raise an error.
