@@ -88,6 +88,26 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
     return result
 
 
+def flags_of(arguments: Sequence[str]) -> dict[str, str]:
+    """Collects the flags of the configuration: dotted key -> the last such argument.
+
+    The key of the file is ``''``.
+
+    >>> flags_of(['--config=a.py', '-config.seed', '1', '--topology=cpu:8'])
+    {'': '--config=a.py', 'seed': '--config.seed=1'}
+    """
+    config_arguments = {}
+    for i, argument in enumerate(arguments):
+        name, equals, value = argument.lstrip('-').partition('=')
+        match = re.fullmatch(r'(no)?config(\.(?P<key>.*))?', name)
+        if not argument.startswith('-') or not match:
+            continue
+        if not equals and arguments[i + 1 :] and not arguments[i + 1].startswith('--'):
+            equals, value = '=', arguments[i + 1]
+        config_arguments[match['key'] or ''] = f'--{name}{equals}{value}'
+    return config_arguments
+
+
 def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagValues:
     """Defines a flag for each override; parsing it changes ``config``.
 
