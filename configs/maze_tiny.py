@@ -132,7 +132,7 @@ def use_source(config: ConfigDict) -> None:
     config.task.params.prompt = 'instruct'
     config.data.max_prompt_tokens = 512
     config.sampling.max_response_tokens = 32
-    # Values of configs/smollm2.py: a rate of 2e-3 would wreck such a model.
+    # The warm start of configs/smollm2.py: a rate of 2e-3 would wreck such a model.
     config.init.warm_start.steps = 16
     config.init.warm_start.batch_size = 8
     config.init.warm_start.optimizer.learning_rate = 5e-5

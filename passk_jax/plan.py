@@ -25,7 +25,6 @@ import functools
 import importlib.metadata
 import json
 import pathlib
-import re
 import shlex
 import sys
 import tempfile
@@ -37,6 +36,7 @@ from typing import Any
 import jax
 
 from passk_jax import cli, sharding
+from passk_jax.cli import config_file
 from passk_jax.config import (
     AdvantageConfig,
     ExperimentConfig,
@@ -89,7 +89,7 @@ def main(
     if unknown := set(names) - set(PROGRAMS):
         raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
     if fit:
-        config_flags = _parse_config_flags(sys.argv)
+        config_flags = config_file.flags_of(_arguments(sys.argv))
         text, fitting = plan_that_fits(
             config, chips, names, config_flags=config_flags, tell=_tell
         )
@@ -138,25 +138,6 @@ def _arguments(argv: Sequence[str]) -> list[str]:
         elif not equals:
             next(remaining, None)
     return arguments
-
-
-def _parse_config_flags(argv: Sequence[str]) -> dict[str, str]:
-    """Collects the ``--config`` flags: dotted key -> argument; ``''``: the file.
-
-    >>> argv = ['plan', '--config=a.py', '-config.seed', '1', '--topology=cpu:8']
-    >>> _parse_config_flags(argv)
-    {'': '--config=a.py', 'seed': '--config.seed=1'}
-    """
-    config_flags, arguments = {}, _arguments(argv)
-    for i, argument in enumerate(arguments):
-        name, equals, value = argument.lstrip('-').partition('=')
-        match = re.fullmatch(r'(no)?config(\.(?P<key>.*))?', name)
-        if not argument.startswith('-') or not match:
-            continue
-        if not equals and arguments[i + 1 :] and not arguments[i + 1].startswith('--'):
-            equals, value = '=', arguments[i + 1]
-        config_flags[match['key'] or ''] = f'--{name}{equals}{value}'
-    return config_flags
 
 
 def plan(

@@ -7,7 +7,6 @@ from its directory.
 """
 
 import contextlib
-import functools
 import hashlib
 import inspect
 import os
@@ -25,6 +24,8 @@ FORM = 'file.py:name'
 _PLACE = re.compile(r'(.+\.py):([^\W\d]\w*)', re.DOTALL)
 # Absolute path of each file that this process has run -> the digest of its content.
 _DIGESTS: dict[str, str] = {}
+# The same path -> the module, if it ran to its end.
+_MODULES: dict[str, types.ModuleType] = {}
 
 
 def is_place(value: object) -> bool:
@@ -72,7 +73,7 @@ def load(place: str) -> Any:
         InputError: there is no such file, it raises, or it has no such name.
     """
     file, name = split_place(place)
-    module = _module(file, os.path.abspath(file))
+    module = _module(file)
     if not hasattr(module, name):
         names = [key for key in vars(module) if not key.startswith('_')]
         raise InputError(f'{file} defines no {name}; it has {names}')
@@ -89,9 +90,11 @@ def read(file: str) -> bytes:
         raise InputError(f'{file}: {error.strerror}') from error
 
 
-@functools.cache
-def _module(file: str, path: str) -> types.ModuleType:
-    """Runs a file as a module; ``file`` is its path as the user wrote it."""
+def _module(file: str) -> types.ModuleType:
+    """Runs a file as a module, or returns the module if this process has run it."""
+    path = os.path.abspath(file)
+    if path in _MODULES:
+        return _MODULES[path]
     content = read(file)
     # A hash, because the file's name may be that of a package.
     name = f'passk_plugin_{digest(path.encode())[:16]}'
@@ -102,6 +105,7 @@ def _module(file: str, path: str) -> types.ModuleType:
     _DIGESTS[path] = digest(content)
     with errors_of(file):
         exec(compile(content, path, 'exec'), vars(module))
+    _MODULES[path] = module
     return module
 
 

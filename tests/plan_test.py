@@ -11,6 +11,7 @@ import pytest
 from configs import base
 from passk_jax import config as configs
 from passk_jax import plan
+from passk_jax.cli import config_file
 from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.planning import chips, topologies
 from passk_jax.planning.programs import PROGRAMS
@@ -174,7 +175,7 @@ def test_the_flags_of_the_configuration_are_kept_as_they_were_given():
         *('--config.mesh.fsdp=8', '-config.seed', '-1', '--config.log.tensorboard'),
         *('--noconfig.data.shuffle', '--markdown', '--config.md'),
     ]
-    assert plan._parse_config_flags(argv) == {
+    assert config_file.flags_of(plan._arguments(argv)) == {
         '': '--config=a b.py',
         'mesh.fsdp': '--config.mesh.fsdp=8',
         'seed': '--config.seed=-1',

@@ -54,7 +54,8 @@ def test_a_file_runs_once_and_imports_what_lies_beside_it(elsewhere):
     before = plugins.digests_in(['mine/my.py:f'])
     path.write_text('f = None')
     # A run keeps the code that it began with, and says which that was.
-    assert plugins.load('mine/my.py:f') is function
+    for place in ('mine/my.py:f', './mine/my.py:f', f'{path}:f'):
+        assert plugins.load(place) is function
     assert plugins.digests_in({'a': ('x', ['mine/my.py:A', 'maze'])}) == before
 
 

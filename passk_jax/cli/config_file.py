@@ -44,15 +44,20 @@ def use_source(config: ConfigDict, path: str, source: str) -> None:
     Raises:
         InputError: the file raises an error.
     """
-    model = config.model
-    if not model.source:
-        sizes = {name: type(size)() for name, size in model.arch.items()}
-        model.update(family='', tokenizer='source', arch=sizes)
-    model.source = source
+    if config.model.source:
+        config.model.source = source
+    else:
+        replace_model(config, source)
     file = config_folder.find(_split(path)[0])
     with plugins.errors_of(file, path), config_folder.importable(file):
         adapt = runpy.run_path(file).get('use_source', lambda config: None)
         adapt(config)
+
+
+def replace_model(config: ConfigDict, source: str) -> None:
+    """Replaces the model of a configuration by a published one."""
+    sizes = {name: type(size)() for name, size in config.model.arch.items()}
+    config.model.update(family='', source=source, tokenizer='source', arch=sizes)
 
 
 def call(path: str, function: str, *, returns: type[T]) -> T:
@@ -81,6 +86,26 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
             wanted, kind = returns.__name__, type(result).__name__
             raise InputError(f'{function}() must return a {wanted}, not a {kind}')
     return result
+
+
+def flags_of(arguments: Sequence[str]) -> dict[str, str]:
+    """Collects the flags of the configuration: dotted key -> the last such argument.
+
+    The key of the file is ``''``.
+
+    >>> flags_of(['--config=a.py', '-config.seed', '1', '--topology=cpu:8'])
+    {'': '--config=a.py', 'seed': '--config.seed=1'}
+    """
+    config_arguments = {}
+    for i, argument in enumerate(arguments):
+        name, equals, value = argument.lstrip('-').partition('=')
+        match = re.fullmatch(r'(no)?config(\.(?P<key>.*))?', name)
+        if not argument.startswith('-') or not match:
+            continue
+        if not equals and arguments[i + 1 :] and not arguments[i + 1].startswith('--'):
+            equals, value = '=', arguments[i + 1]
+        config_arguments[match['key'] or ''] = f'--{name}{equals}{value}'
+    return config_arguments
 
 
 def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagValues:

@@ -6,7 +6,6 @@ add a command, write its file, and a row of :data:`TABLE` for each new flag.
 
 import dataclasses
 import inspect
-import itertools
 import os
 import re
 import sys
@@ -183,8 +182,8 @@ def parse(
     path = parsed.get('config') if opens and opens.annotation is not str else None
     config = config_file.load(path) if path else None
     if config is not None and path:
-        flag = '--config.model.source'
-        if source := _last_value(unparsed, flag):
+        written = config_file.flags_of(unparsed).get('model.source', '')
+        if source := written.partition('=')[2]:
             config_file.use_source(config, path, source)
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, unparsed)
@@ -226,16 +225,6 @@ def _define(
         else:
             flags.DEFINE(parser, name, default, text, values, serializer, program)
     flags.DEFINE_bool('debug', False, 'Show tracebacks of errors.', values, program)
-
-
-def _last_value(arguments: Sequence[str], flag: str) -> str:
-    """Returns the last value of a flag on the command line; ``''`` if none."""
-    value = ''
-    for argument, following in itertools.zip_longest(arguments, arguments[1:]):
-        name, equals, text = argument.partition('=')
-        if name == flag:
-            value = text if equals else following or ''
-    return value
 
 
 def _with_underscores(argument: str) -> str:

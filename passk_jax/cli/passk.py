@@ -26,7 +26,7 @@ COMMANDS = {
 
 def main() -> None:
     """Runs the command that the first argument names, and exits with its status."""
-    name, *arguments = [*sys.argv[1:], ''][: max(1, len(sys.argv) - 1)]
+    name, *arguments = sys.argv[1:] or ['']
     if name in ('', '--help', '-h', 'help'):
         print(usage())
         sys.exit(0 if name else EXIT_ERROR)

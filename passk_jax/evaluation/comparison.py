@@ -29,7 +29,6 @@ class Arm:
     """The counts of one arm.
 
     Attributes:
-        name: how tables call it.
         name: the arm's name in tables.
         problems: ids of the P problems, ascending.
         num_responses: ``[S, P]`` int64, n of each seed and problem.

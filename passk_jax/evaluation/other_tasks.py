@@ -45,7 +45,7 @@ def read_tasks(
         name = pathlib.Path(file).stem + colon + argument
         if name in tasks:
             raise InputError(f'task={which!r} names {name!r} twice')
-        is_config = '.py' in part and not _is_task(part)
+        is_config = is_config_file(part)
         task, task_data = _from_file(part) if is_config else _from_name(part, data)
         tasks[name] = (
             task,
@@ -58,6 +58,14 @@ def split_names(which: str) -> list[str]:
     """Splits names of tasks and config files at commas."""
     # Commas also separate the arguments of a config file; do not split there.
     return re.split(r',(?=[^,=]*(?:\.py|$|,))', which)
+
+
+def is_config_file(part: str) -> bool:
+    """Returns whether ``part`` is a config file, not a task or its class in a file."""
+    if not plugins.is_place(part):
+        return '.py' in part
+    file = pathlib.Path(plugins.split_place(part)[0])
+    return not file.is_file() or b'def get_config(' in file.read_bytes()
 
 
 def training_problems(
@@ -119,14 +127,6 @@ def unseen(
 def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
     """Prefixes errors with the task's name; ``''``, the run's task, adds none."""
     return prefixed(f'task {name!r}' if name else '')
-
-
-def _is_task(part: str) -> bool:
-    """Returns whether ``part`` is a task class in a file, not a config file."""
-    if not plugins.is_place(part):
-        return False
-    file = pathlib.Path(plugins.split_place(part)[0])
-    return file.is_file() and b'def get_config(' not in file.read_bytes()
 
 
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:

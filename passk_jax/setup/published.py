@@ -11,7 +11,7 @@ import jax
 from passk_jax import config as configs
 from passk_jax.cli import config_file, config_folder
 from passk_jax.config import ExperimentConfig
-from passk_jax.evaluation.other_tasks import split_names
+from passk_jax.evaluation.other_tasks import is_config_file, split_names
 from passk_jax.models.hf.config import source_directory
 from passk_jax.runs.digests import digest
 from passk_jax.runs.saved_config import parse_mesh
@@ -40,7 +40,7 @@ def published_config(
         InputError: a file cannot be read, or a value does not fit.
     """
     names = split_names(tasks)
-    files = [name for name in names if '.py' in name]
+    files = [name for name in names if is_config_file(name)]
     config = config_file.load(
         files[0] if files else str(config_folder.FOLDER / 'base.py')
     )
@@ -49,8 +49,7 @@ def published_config(
         config.task.name = names[0]
         config.task.params = {**about.example, **about.benchmark}
     config.name, config.stage = config.name or 'published', max(config.stage, 0)
-    sizes = {name: type(size)() for name, size in config.model.arch.items()}
-    config.model.update(family='', source=source, tokenizer='source', arch=sizes)
+    config_file.replace_model(config, source)
     config.model.attention = 'auto'
     config.init.update(kind='hf', checkpoint='')
     # Settings that only training reads must not raise an error.

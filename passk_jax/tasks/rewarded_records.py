@@ -80,7 +80,7 @@ class RecordsTask(Task):
 
     def __init__(self, params: RecordsParams):
         super().__init__(params)
-        self._rewards()
+        _rewards_of(vars(params))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """The problems of a split.
@@ -98,7 +98,7 @@ class RecordsTask(Task):
         if not (problems := splits[split]):
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
             raise EmptySplitError(f'split {split!r} of the task is empty: {files}')
-        self._rewards().check(problems[0].data['record'])
+        _rewards_of(vars(self.params)).check(problems[0].data['record'])
         return problems
 
     def _read(self, names: Sequence[str], data_dir: str) -> list[Problem]:
@@ -117,14 +117,8 @@ class RecordsTask(Task):
         chat = chats.read_field(record, self.params.prompt_field)
         # Dates and bytes of a table as text: the function gets JSON.
         plain = json.loads(json.dumps(dict(record), default=str))
-        data = {
-            'record': plain,
-            **{name: getattr(self.params, name) for name in _LIMITS},
-        }
+        data = {'record': plain, **_limits_of(vars(self.params))}
         return Problem(0, chat.text, data, category, chat.turns)
-
-    def _rewards(self) -> rewards.Rewards:
-        return _rewards_of({name: getattr(self.params, name) for name in _LIMITS})
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
@@ -135,7 +129,7 @@ class RecordsTask(Task):
         different numbers of responses, or the function is broken.
         """
         shape = shape_of(problems, responses)
-        judged = self._rewards()(
+        judged = _rewards_of(vars(self.params))(
             [problem.data['record'] for problem in problems for _ in range(shape[1])],
             [text for row in responses for text in row],
         )
@@ -166,16 +160,21 @@ class RecordsTask(Task):
             raise InputError(f'give an object with the fields {list(wanted)}')
         if not isinstance(record['record'], Mapping):
             raise InputError('field record must be an object')
-        _rewards_of({name: record[name] for name in _LIMITS})
+        _rewards_of(record)
         return Problem(0, '', dict(record), 'records')
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """The verdict on one response, with the reason if it is wrong."""
-        limits = {name: problem.data[name] for name in _LIMITS}
-        (reward,) = _rewards_of(limits)([problem.data['record']], [response])
+        (reward,) = _rewards_of(problem.data)([problem.data['record']], [response])
         return Verdict(reward.correct, '', reward.error)
 
 
-def _rewards_of(limits: Mapping[str, Any]) -> rewards.Rewards:
+def _limits_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: values[name] for name in _LIMITS}
+
+
+def _rewards_of(values: Mapping[str, Any]) -> rewards.Rewards:
+    """Returns the rewards by the function and the limits that are among the values."""
+    limits = _limits_of(values)
     return shared_rewards(checks.build(RewardParams, limits, path='task.params'))

@@ -35,8 +35,13 @@ def stem(name: str) -> str:
     >>> stem('aime/aime_2024.jsonl'), stem('train.jsonl.gz')
     ('aime_2024', 'train')
     """
+    return _unpacked(name).stem
+
+
+def _unpacked(name: str) -> pathlib.PurePath:
+    """Returns the name without the suffix of a compressed file."""
     path = pathlib.PurePath(name)
-    return (path.with_suffix('') if path.suffix in _PACKED else path).stem
+    return path.with_suffix('') if path.suffix in _PACKED else path
 
 
 def read(file: pathlib.Path, *, name: str = '') -> tuple[str, Records]:
@@ -55,8 +60,7 @@ def read(file: pathlib.Path, *, name: str = '') -> tuple[str, Records]:
     """
     if file.is_dir():
         return 'row', _number(_saved_to_disk(file))
-    path = pathlib.PurePath(name or file.name)
-    suffix = (path.with_suffix('') if path.suffix in _PACKED else path).suffix
+    suffix = _unpacked(name or file.name).suffix
     content = records.read_bytes(file)
     if content.startswith((_PARQUET, _ARROW_FILE, _ARROW_STREAM)):
         return 'row', _number(_table(content, file))

@@ -41,7 +41,6 @@ import re
 from collections.abc import Sequence
 
 from passk_jax.errors import InputError
-from passk_jax.runtime.cores import usable_cores
 from passk_jax.types import Verdict
 from passk_jax.verifiers import exact
 from passk_jax.verifiers.comparison import Exact, equal
@@ -49,15 +48,13 @@ from passk_jax.verifiers.extract import last_box
 from passk_jax.verifiers.forms import Expression, Form, is_read
 from passk_jax.verifiers.golds import gold_of, is_sentinel
 from passk_jax.verifiers.normal_form import normal_form
-from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool
+from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool, num_workers
 from passk_jax.verifiers.reading import MOST_CHARACTERS, read, read_normal
 from passk_jax.verifiers.splitting import depths
 
 # An answer of a benchmark takes 1.2 ms at the median and 80 ms at the 99th percentile.
 DEADLINE_S = 5.0
 MEMORY_BYTES = 2**31
-# The parent feeds them all; more would wait for it.
-MAX_WORKERS = 16
 EQUALITY = 'passk_jax.verifiers.equality:equal'
 
 _PACKAGES = ('math_verify', 'latex2sympy2_extended', 'antlr4', 'sympy')
@@ -83,9 +80,11 @@ FAILURES = {
 @functools.cache
 def shared_pool() -> Pool:
     """Returns the pool of this process, made on first use."""
-    workers = min(len(usable_cores()), MAX_WORKERS)
     return Pool(
-        EQUALITY, workers=workers, deadline_s=DEADLINE_S, memory_bytes=MEMORY_BYTES
+        EQUALITY,
+        workers=num_workers(),
+        deadline_s=DEADLINE_S,
+        memory_bytes=MEMORY_BYTES,
     )
 
 

@@ -30,6 +30,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
+from passk_jax.runtime.cores import usable_cores
 from passk_jax.verifiers.worker_process import WorkerProcess
 
 TIMEOUT, CRASH, PARSE_FAILURE = 'timeouts', 'crashes', 'parse_failures'
@@ -37,6 +38,8 @@ TIMEOUT, CRASH, PARSE_FAILURE = 'timeouts', 'crashes', 'parse_failures'
 _RECENT = 256
 # Interpreter, sympy and math-verify take 1 s on an idle core.
 _START_DEADLINE_S = 120.0
+# The parent feeds all workers; more would wait for it.
+_MAX_WORKERS = 16
 
 Pair = tuple[str, str]
 
@@ -54,6 +57,11 @@ class Judgement:
     correct: bool
     failure: str | None
     value: Any = dataclasses.field(default=None, compare=False)
+
+
+def num_workers() -> int:
+    """Returns the number of workers that use the cores of this process."""
+    return min(len(usable_cores()), _MAX_WORKERS)
 
 
 class Pool:

@@ -30,11 +30,16 @@ from absl import logging
 from passk_jax import plugins
 from passk_jax.config.ranges import count, positive
 from passk_jax.errors import InputError, prefixed
-from passk_jax.runtime.cores import usable_cores
-from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Judgement, Pool
+from passk_jax.verifiers.pool import (
+    CRASH,
+    PARSE_FAILURE,
+    TIMEOUT,
+    Judgement,
+    Pool,
+    num_workers,
+)
 
 FAILURES = (TIMEOUT, CRASH, PARSE_FAILURE)
-_MAX_WORKERS = 16
 # The last responses, and the largest share of failures among them.
 _RECENT, _MAX_FAILURE_SHARE = 256, 0.5
 # Records and responses are long, and few repeat.
@@ -96,7 +101,7 @@ class Rewards:
         file, name = plugins.split_place(params.reward)
         self._pool = Pool(
             f'{os.path.abspath(file)}:{name}@{digest}',
-            workers=min(len(usable_cores()), _MAX_WORKERS),
+            workers=num_workers(),
             deadline_s=params.deadline_s,
             memory_bytes=params.memory_mib * 2**20,
             memo_size=_MEMO_SIZE,

@@ -61,7 +61,7 @@ _UNIT_PIECE = re.compile(
     re.DOTALL,
 )
 # A factor or a divisor of a dimension.
-_FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]))?')
+_FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]+))?')
 _MOST_PIECES = 12
 # Units that begin with a letter which alone is a variable.
 _LETTER_RATE = re.compile(

@@ -10,9 +10,9 @@ reads a request a line and writes a reply a line, all JSON:
     -> [number, "returned", value], [number, "raised", text] or [number, "memory", ""]
 
 The number is the request's. A closed stdin ends it, and every process of its group, so
-it outlives its parent by no more than one request. The
-kernel ends a request that takes longer than ``seconds``, even where Python cannot: this
-is for workers whose parent is gone, and so later than the parent's own deadline.
+it outlives its parent by no more than one request. The kernel ends a request that takes
+longer than ``seconds``, even where Python cannot: this is for workers whose parent is
+gone, and so later than the parent's own deadline.
 """
 
 import json

@@ -241,6 +241,9 @@ def test_a_published_model_needs_one_flag_in_the_place_of_a_small_one():
     flags = ('--config.train.steps=7', '--config.model.source', 'm', maze_tiny)
     config = read(train.main, *flags)['config']
     assert (config.train.steps, config.model.source) == (7, 'm')
+    # So do other spellings of the flag.
+    config = read(train.main, maze_tiny, '-config.model.source', 'm')['config']
+    assert (config.model.source, config.task.params['prompt']) == ('m', 'instruct')
     # A file that says nothing of it gives up what only its own network has.
     tests = f'--config={tiny.ROOT}/tests/tiny.py'
     config = read(train.main, tests, '--config.model.source=m')['config']

@@ -23,6 +23,17 @@ def test_a_file_says_how_a_model_is_prompted():
     assert set(config.task.params['sets']) >= {'gcd'}
 
 
+def test_a_class_of_a_file_is_a_task_and_no_config_file(tmp_path):
+    path = tmp_path / 'two.py'
+    path.write_text('from tests.tasks.toy import LastDigit')
+    config = published_config('a/b', f'{path}:LastDigit')
+    assert (config.task.name, config.task.params) == (f'{path}:LastDigit', {})
+    assert config.sampling.max_response_tokens == 4096
+    file = str(tiny.ROOT / 'configs' / 'smollm2.py')
+    config = published_config('a/b', f'{path}:LastDigit,{file}')
+    assert config.task.name == 'reasoning_gym'
+
+
 def test_the_base_file_is_that_of_the_package_in_any_directory(monkeypatch, tmp_path):
     (tmp_path / 'configs').mkdir()
     (tmp_path / 'configs' / 'base.py').write_text('raise OSError')

@@ -39,6 +39,7 @@ def test_the_examples_of_the_docstrings_hold():
         ('5 apples', '5', Unit('')),
         ('12个', '12', Unit('')),
         (r'34\text{ sq. units}', '34', Unit('')),
+        (r'5\text{ m}^5\text{ m}^5/\text{s}', '5', Unit('length^10/time')),
     ],
 )
 def test_a_unit_stands_behind_a_value(text, value, unit):

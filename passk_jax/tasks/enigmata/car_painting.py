@@ -14,7 +14,7 @@ from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
 
 _LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
-# For each level, minimum and maximum of of cars, colours and places that a car moves.
+# For each level, minimum and maximum of cars, colours and places that a car moves.
 _CARS = ((8, 15), (15, 25), (25, 40))
 _COLOURS = ((2, 4), (3, 6), (5, 9))
 _REACH = ((2, 4), (3, 5), (2, 4))

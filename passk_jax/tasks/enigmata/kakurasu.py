@@ -8,7 +8,7 @@ from passk_jax.tasks.enigmata.chosen_cells import ChosenCells, cells_text, read_
 from passk_jax.verifiers.answers import Wrong
 
 _SIDES = ((4, 5), (5, 6), (5, 6))
-# For each level, minimum and maximum of of ten cells that are chosen.
+# For each level, minimum and maximum of chosen cells in every ten.
 _BLACK = ((2, 5), (3, 6), (4, 7))
 _SUMS = re.compile(
     r'Board size: ([0-9]{1,2}) X ([0-9]{1,2})\s+Row sums: \[([0-9, ]*)\]\s+'

@@ -77,6 +77,7 @@ class AnyPuzzle(abc.ABC):
 
     def usual(self, data: Data, answer: str) -> str:
         """Converts an answer from a usual spelling to the documented format.
+
         ``spellings`` has the usual ones. Raises ``Wrong`` for an unknown spelling.
         """
         del data

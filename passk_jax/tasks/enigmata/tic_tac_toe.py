@@ -199,8 +199,7 @@ def _cells(answer: str) -> list[str]:
             if len(row_cells) == 5:
                 row_cells = row_cells[1:-1]
             elif len(row_cells) == 4 and bool(row_cells[0]) != bool(row_cells[-1]):
-                row_cells = [row_cells[0], *row_cells[1:-1], row_cells[-1]]
-                row_cells.remove('')
+                row_cells = row_cells[:-1] if row_cells[0] else row_cells[1:]
         elif ',' in row:
             row_cells = row.split(',')
             if len(row_cells) == 4 and not row_cells[-1].strip():

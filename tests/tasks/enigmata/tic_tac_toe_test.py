@@ -47,6 +47,11 @@ def test_any_best_move_is_right_and_nothing_else(data, answer, error, official):
     assert error_of(TIC_TAC_TOE, data, _answer(answer), official=True) == official
 
 
+def test_a_bar_at_one_end_of_a_row_moves_no_cell():
+    answer = 'X||O|\n|X|.|O\n...'
+    assert tic_tac_toe._cells(answer) == ['X', '', 'O', 'X', '.', 'O', '.', '.', '.']
+
+
 def test_the_game_has_5478_states_and_is_a_draw():
     tic_tac_toe._value.cache_clear()
     assert tic_tac_toe._value(0, 0) == 0

@@ -58,7 +58,8 @@ def verify(
         puzzle: the puzzle of all problems.
         rule: its rule.
         problems: B problems; one that occurs several times as an object is encoded
-        once. responses: one to each.
+            once.
+        responses: one to each.
 
     Returns:
         ``[B]`` bool, and the answers, truncated to ``answers.MAX_ANSWER`` characters.
