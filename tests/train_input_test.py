@@ -162,7 +162,7 @@ def test_a_mesh_that_does_not_fit_the_devices_is_an_error(tmp_path):
 
 def test_the_loop_names_them(tmp_path, caplog):
     config = tiny.make_config(model__param_dtype='bfloat16')
-    stop = mock.patch.object(train, 'make_verbs', side_effect=KeyError)
+    stop = mock.patch.object(train, 'begin_run', side_effect=KeyError)
     with stop, pytest.raises(KeyError):
         tiny.run(config, tmp_path)
     assert 'model.param_dtype=bfloat16' in caplog.text

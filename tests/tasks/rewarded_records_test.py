@@ -74,7 +74,9 @@ def test_what_a_table_has_besides_text_arrives_as_text(tmp_path):
 def test_files_may_be_packed_and_several(tmp_path):
     for name in ('a', 'b'):
         text = json.dumps({'prompt': f'Say {name}.', 'answer': name})
-        (tmp_path / f'{name}.jsonl.gz').write_bytes(gzip.compress(text.encode()))
+        (tmp_path / f'{name}.jsonl.gz').write_bytes(
+            gzip.compress(text.encode(), mtime=0)
+        )
     files = ('a.jsonl.gz', 'b.jsonl.gz')
     task = make(train_files=files, validation_files=(), test_files=())
     problems = task.source('train', data_dir=str(tmp_path))

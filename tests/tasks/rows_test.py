@@ -41,8 +41,8 @@ FORMS = {
     'lines_named.json': LINES.encode(),
     'list_named.jsonl': json.dumps(ROWS, indent=1).encode(),
     'list.json': json.dumps(ROWS).encode('utf-8-sig'),
-    'packed.jsonl.gz': gzip.compress(LINES.encode()),
-    'packed_without_saying.jsonl': gzip.compress(LINES.encode()),
+    'packed.jsonl.gz': gzip.compress(LINES.encode(), mtime=0),
+    'packed_without_saying.jsonl': gzip.compress(LINES.encode(), mtime=0),
     'packed.json.bz2': bz2.compress(json.dumps(ROWS).encode()),
     'packed.jsonl.xz': lzma.compress(LINES.encode()),
     'table.parquet': _parquet(),
@@ -64,7 +64,7 @@ def test_csv_has_texts(tmp_path, ending, comma):
     text = f'problem{comma}answer\n"a{comma}\nb"{comma}007\n\nc{comma}\n'
     for name, content in (
         (f'a.{ending}', text.encode('utf-8-sig')),
-        (f'a.{ending}.gz', gzip.compress(text.encode())),
+        (f'a.{ending}.gz', gzip.compress(text.encode(), mtime=0)),
     ):
         (tmp_path / name).write_bytes(content)
         unit, numbered = rows.read(tmp_path / name)
@@ -101,7 +101,7 @@ def test_a_directory_that_save_to_disk_wrote_is_read(tmp_path):
         ('a.jsonl', b'\n<!DOCTYPE html><html>', 'a web page: download'),
         ('a.jsonl.zst', b'(\xb5/\xfd\x00', 'zstd -d'),
         ('a.zip', b'PK\x03\x04', 'a ZIP archive: unpack it'),
-        ('a.jsonl.gz', gzip.compress(LINES.encode())[:-9], 'cannot be read'),
+        ('a.jsonl.gz', gzip.compress(LINES.encode(), mtime=0)[:-9], 'cannot be read'),
         ('a.parquet', b'{}', 'cannot be read: not parquet'),
         ('a.parquet', _parquet()[:-9], 'cannot be read'),
         ('a.arrow', _arrow(stream=True)[:99], 'cannot be read'),
