@@ -30,7 +30,7 @@ pre-training leaves a language model on hard problems.
 
 from ml_collections import ConfigDict
 
-from configs import base
+from configs import base, smollm2
 
 
 def get_config() -> ConfigDict:
@@ -132,17 +132,5 @@ def use_source(config: ConfigDict) -> None:
     config.task.params.prompt = 'instruct'
     config.data.max_prompt_tokens = 512
     config.sampling.max_response_tokens = 32
-    # The warm start of configs/smollm2.py: a rate of 2e-3 would wreck such a model.
-    config.init.warm_start.steps = 16
-    config.init.warm_start.batch_size = 8
-    config.init.warm_start.optimizer.learning_rate = 5e-5
-    config.init.warm_start.optimizer.warmup_updates = 4
-    config.optimizer.learning_rate = 3e-5
-    config.train.steps = 100
-    config.train.num_prompts = config.train.mini_batch_prompts = 8
-    config.train.micro_batch_prompts = 1
-    config.train.pack_sizes = 16
-    config.model.head_chunk_tokens = 256
     config.eval.num_problems = 64
-    config.eval.batch_size = 8
-    config.checkpoint.keep = 1
+    smollm2.fit_one_core(config)

@@ -77,7 +77,8 @@ def main(
         return 0
     # Made now so that an error comes before hours of training.
     out.mkdir(parents=True, exist_ok=True)
-    paths = *store.paths, *_table_and_figure(sweep, out)
+    paths = [*store.paths, *_table_and_figure(sweep, out)]
+    paths += [store.csv_path] if csv else []
     for path in paths:
         check_writable(path)
     # Errors of other seeds' directories come now, not at the end.

@@ -5,6 +5,7 @@ import gc
 import importlib.metadata
 import os
 import pathlib
+import sys
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Without the fusion emitters a program compiles three times faster, and in one part a
@@ -96,6 +97,14 @@ def shared_dir() -> pathlib.Path:
     if not _SHARED.is_dir():
         pytest.skip(f'no shared data beside the checkout: {_SHARED} is absent')
     return _SHARED
+
+
+@pytest.fixture
+def elsewhere(tmp_path, monkeypatch) -> pathlib.Path:
+    """An empty working directory, and a module path that is restored afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'path', [*sys.path])
+    return tmp_path
 
 
 @pytest.fixture(scope='session')

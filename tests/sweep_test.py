@@ -57,6 +57,16 @@ def test_it_writes_a_csv_if_asked(finished, tmp_path, monkeypatch):
     assert len(lines) == 1 + len(results.read_rows(directory / 'fake.jsonl.gz'))
 
 
+def test_a_csv_that_cannot_be_written_is_an_error_before_any_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    fakes.write_sweep(tmp_path)
+    (tmp_path / 'results' / 'fake.csv').mkdir(parents=True)
+    paths = {name: str(tmp_path / name) for name in ('workdir', 'results')}
+    with pytest.raises(OSError, match=r'fake\.csv'):
+        sweep.main(config=str(tmp_path / 'sweep.py'), **paths, csv=True)
+    assert not list(tmp_path.glob('workdir/*/metrics.jsonl'))
+
+
 def test_runs_of_a_seed_share_a_warm_start(finished):
     made = [note for note in fakes.notes(finished) if note.startswith('made')]
     assert len(made) == 2

@@ -56,7 +56,7 @@ def phase_shares(rows: list[Row]) -> dict[str, float]:
     total: dict[str, float] = {}
     for row in rows:
         for phase, spent in _seconds(row).items():
-            total[phase] = total.get(phase, 0.0) + spent
+            total[phase] = total.get(phase, 0.0) + spent * row.get(MEAN_OF, 1)
     return {x: spent / sum(total.values()) for x, spent in total.items() if spent}
 
 

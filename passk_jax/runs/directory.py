@@ -53,7 +53,10 @@ _FILES = (
     *('config.json', 'git.json', 'git.diff', 'sources.json', 'initial.json'),
     *('metrics.jsonl', 'timing.jsonl', 'diagnostics.jsonl', 'digests.jsonl'),
 )
-_FOLDERS = ('checkpoints', 'evaluation', 'rollouts', 'tensorboard', 'warm_start')
+_FOLDERS = (
+    *('checkpoints', 'evaluation', 'frozen', 'profile', 'rollouts', 'tensorboard'),
+    *('tokenizer', 'warm_start'),
+)
 
 
 @contextlib.contextmanager

@@ -113,13 +113,17 @@ class KeptResults:
             atomic_write_text(self._configs, text)
             atomic_write_bytes(self._rows, results.compress_rows(tidy))
 
+    @property
+    def csv_path(self) -> pathlib.Path:
+        """``<name>.csv`` beside the rows."""
+        return self._rows.with_name(self._rows.name.replace('.jsonl.gz', '.csv'))
+
     def write_csv(self) -> None:
-        """Writes all rows to ``<name>.csv``, if there are any."""
+        """Writes all rows to :attr:`csv_path`, if there are any."""
         _, rows = self._read()
         if rows:
             tidy = [row for of_run in rows.values() for row in of_run]
-            path = self._rows.with_name(self._rows.name.replace('.jsonl.gz', '.csv'))
-            atomic_write_text(path, results.as_csv(tidy))
+            atomic_write_text(self.csv_path, results.as_csv(tidy))
 
     def seeds(self) -> set[int]:
         """Returns the seeds that have results; InputError if results are unreadable."""

@@ -1,5 +1,3 @@
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,11 +19,7 @@ CORRECT = jnp.array([[True, False, False, False], [True, True, True, True]])
 IN_CONFIG = {'k': 2, 'easy_threshold': 0.6}
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, 'path', [*sys.path])
-    return tmp_path
+pytestmark = pytest.mark.usefixtures('elsewhere')
 
 
 def write(elsewhere, text: str) -> str:

@@ -120,3 +120,12 @@ def test_an_old_run_without_phases_has_no_panel():
 def test_shares_are_of_all_seconds():
     shares = timing_panels.phase_shares(steps(2)[1:])
     assert shares == pytest.approx({x: (1 + i) / 21 for i, x in enumerate(PHASES)})
+
+
+def test_a_row_that_is_the_mean_of_several_steps_counts_as_many_in_the_shares():
+    rows = [
+        {'step': 1, 'decode_seconds': 1.0, 'update_seconds': 3.0, 'mean_of': 9},
+        {'step': 10, 'decode_seconds': 4.0, 'update_seconds': 0.0},
+    ]
+    shares = timing_panels.phase_shares(rows)
+    assert shares == pytest.approx({'decode': 13 / 40, 'update': 27 / 40})

@@ -1,7 +1,5 @@
 """A task of a user's own, ``file.py:Class``: what it may lack."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -25,11 +23,7 @@ class Mine(Task):
 """
 
 
-@pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, 'path', [*sys.path])
-    return tmp_path
+pytestmark = pytest.mark.usefixtures('elsewhere')
 
 
 def write(elsewhere, text: str) -> str:
