@@ -12,7 +12,9 @@ baseline:
         --split=test --output=compare.json --figure=compare.png
 
 It prints Markdown. ``--output`` writes every k and tau and the solved problems as JSON.
-It uses no device.
+It uses no device. A sweep that was run twice is compared by its result directories:
+
+    python -m passk_jax.compare experiments/results results --sweep=passk_vs_pass1
 """
 
 import dataclasses
@@ -47,6 +49,7 @@ from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writabl
 from passk_jax.report.arms import COLORS, MARKERS, markdown_table
 from passk_jax.report.charts import draw_figure
 from passk_jax.report.panels import Panel, Series
+from passk_jax.sweeps.reproduction import compare_results
 
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
@@ -61,20 +64,32 @@ def main(
     step: int | None = None,
     output: str | None = None,
     figure: str | None = None,
+    sweep: str | None = None,
+    measures: str | None = None,
 ) -> None:
     """Prints the comparison; writes it to ``output`` and ``figure`` if given."""
+    if sweep is not None:
+        if output or figure or step is not None:
+            raise InputError('with sweep there is no step, output or figure')
+        names = measures.split(',') if measures else ()
+        print(compare_results(sweep, runs, split=split, measures=names), end='')
+        return
+    if measures is not None:
+        raise InputError(
+            f'{measures=} is for the results of a sweep: name it, --sweep='
+        )
     for path in filter(None, (output, figure)):
         check_writable(path)
     if output and figure and _real(output) == _real(figure):
         raise InputError(f'{output=} and {figure=} are one file')
     arms = make_arms([read_named(run, split=split, step=step) for run in runs])
-    measures, sets = compare(arms), solved(arms)
+    compared, sets = compare(arms), solved(arms)
     if output:
         record = {
             'arms': {arm.name: arm.sources for arm in arms},
             'measures': {
                 name: [as_json(dataclasses.asdict(x)) for x in row]
-                for name, row in measures.items()
+                for name, row in compared.items()
             },
             'solved': sets,
         }
@@ -82,10 +97,10 @@ def main(
     if figure:
         title = f'{split} split, {len(arms[0].problems)} problems'
         drawn = draw_figure(
-            panels(arms, measures), title=title, below=make_caption(arms, measures)
+            panels(arms, compared), title=title, below=make_caption(arms, compared)
         )
         atomic_write_bytes(figure, drawn)
-    print(markdown(arms, measures, sets), end='')
+    print(markdown(arms, compared, sets), end='')
 
 
 def _real(path: str) -> pathlib.Path:

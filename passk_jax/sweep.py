@@ -13,6 +13,8 @@ and ``.png`` is the figure. A run with rows is not run again. So the same comman
 rebuilds table and figure on a machine with only the results, or adds a seed to them.
 ``--seeds`` selects the seeds to run. Table and figure also have every other seed whose
 runs are all done, whether the file lists it or only the results have it.
+``--arms=pass_at_1,maxrl`` runs only these arms, and prints their table instead of
+writing one; without the sweep's baseline, the first of them is the baseline.
 
 For a cluster, ``--dry_run`` prints the command of each missing run, one a line; a later
 stage follows the run that it continues. Each line makes its own warm start, which the
@@ -51,6 +53,7 @@ def main(
     *,
     config: str,
     seeds: str | None = None,
+    arms: str | None = None,
     only: str = '*',
     jobs: int | None = None,
     workdir: str | None = None,
@@ -63,24 +66,21 @@ def main(
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     slots = split_cores(usable_cores(), jobs)
     root = pathlib.Path(workdir or f'runs/{sweep.name}')
+    shown = sweep.select(arms.split(',')) if arms else sweep
     wanted = _seeds(seeds) if seeds else sweep.seeds
     runs = runs_of(sweep, root, sorted({*wanted, *sweep.seeds}))
     out = pathlib.Path(results)
     store = KeptResults(out, sweep.name)
     opened = store.attach(open_runs(runs, sweep))
-    chosen = _chosen([job for job in opened if job.run.seed in wanted], only)
+    chosen = _select_arms(shown, [job for job in opened if job.run.seed in wanted])
+    chosen = _chosen(chosen, only)
     if dry_run:
         _print_commands(chosen, store.paths[0])
         return 0
     if list:
         print(_listed(chosen))
         return 0
-    # Made now so that an error comes before hours of training.
-    out.mkdir(parents=True, exist_ok=True)
-    paths = [*store.paths, *_table_and_figure(sweep, out)]
-    paths += [store.csv_path] if csv else []
-    for path in paths:
-        check_writable(path)
+    paths = _written(sweep, out, store, csv=csv)
     # Errors of other seeds' directories come now, not at the end.
     _open_other_seeds(sweep, root, store, opened)
     display = progress.Display()
@@ -103,11 +103,32 @@ def main(
     with store.writing(paths):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
-        table = _write_table(sweep, every, out, wanted=wanted)
+        to = out if shown is sweep else None
+        table = _write_table(shown, _select_arms(shown, every), to, wanted=wanted)
         if csv:
             store.write_csv()
     print(table, end='')
     return _exit_status(states)
+
+
+def _written(
+    sweep: Sweep, out: pathlib.Path, store: KeptResults, *, csv: bool
+) -> list[pathlib.Path]:
+    """Lists the files that the sweep writes; makes their directory.
+
+    Raises OSError if one cannot be written, before hours of training.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [*store.paths, *_table_and_figure(sweep, out)]
+    paths += [store.csv_path] if csv else []
+    for path in paths:
+        check_writable(path)
+    return paths
+
+
+def _select_arms(sweep: Sweep, jobs: Sequence[Job]) -> list[Job]:
+    names = {arm.name for arm in sweep.arms}
+    return [job for job in jobs if job.run.arm in names]
 
 
 def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
@@ -212,11 +233,14 @@ def _is_done_by_rows(job: Job) -> bool:
 def _write_table(
     sweep: Sweep,
     jobs: Sequence[Job],
-    out: pathlib.Path,
+    out: pathlib.Path | None,
     *,
     wanted: Sequence[int],
 ) -> str:
-    """Writes table and figure if every wanted seed is done; returns what to print."""
+    """Makes table and figure if every wanted seed is done; returns what to print.
+
+    Writes them to ``out``; nothing if it is ``None``.
+    """
     undone = [job for job in jobs if not directories.is_done(job)]
     incomplete = {job.run.seed for job in undone}
     complete = [job for job in jobs if job.run.seed not in incomplete]
@@ -230,10 +254,12 @@ def _write_table(
         warning = (
             f'the table lacks {seeds=}, because these are not done: {unfinished}\n'
         )
-    table, drawn = results.markdown(sweep, complete), figure.draw(sweep, complete)
-    table_path, figure_path = _table_and_figure(sweep, out)
-    atomic_write_text(table_path, table)
-    atomic_write_bytes(figure_path, drawn)
+    table = results.markdown(sweep, complete)
+    if out:
+        drawn = figure.draw(sweep, complete)
+        table_path, figure_path = _table_and_figure(sweep, out)
+        atomic_write_text(table_path, table)
+        atomic_write_bytes(figure_path, drawn)
     return warning + table
 
 

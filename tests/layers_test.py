@@ -20,10 +20,10 @@ PACKAGE = ROOT / 'passk_jax'
 
 # From the top down. A module imports from lower ranks only; a sub-package is one entry.
 RANKS = (
-    ('sweep',),
+    ('compare', 'sweep'),
     ('sweeps',),
     ('train',),
-    ('compare', 'evaluate', 'export', 'plan', 'score'),
+    ('evaluate', 'export', 'plan', 'score'),
     ('report',),
     ('planning',),
     ('diagnostics', 'setup'),

@@ -45,6 +45,32 @@ def test_it_ends_with_a_row_for_each_evaluation(finished):
     assert fakes.results(finished)['fake.md'].decode() in fakes.said(finished)
 
 
+def test_arms_are_shown_without_the_others_and_replace_no_table(
+    finished, monkeypatch, capsys
+):
+    monkeypatch.chdir(tiny.ROOT)
+    before = fakes.results(finished)
+    paths = {name: str(finished / name) for name in ('runs', 'results')}
+    paths = {'workdir': paths['runs'], 'results': paths['results']}
+    sweep.main(config=str(finished / 'sweep.py'), **paths, arms='pass_at_k')
+    table = capsys.readouterr().out
+    assert 'PASS_AT_K' in table
+    assert 'PASS_AT_1' not in table
+    assert fakes.results(finished) == before
+    with pytest.raises(InputError, match=r"arms: \['rloo'\] are none of the arms"):
+        sweep.main(config=str(finished / 'sweep.py'), **paths, arms='pass_at_1,rloo')
+
+
+def test_only_the_runs_of_the_arms_are_missing(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tiny.ROOT)
+    config = str(fakes.write_sweep(tmp_path))
+    paths = {'workdir': str(tmp_path / 'runs'), 'results': str(tmp_path / 'results')}
+    sweep.main(config=config, **paths, arms='pass_at_1', dry_run=True)
+    printed = capsys.readouterr().out
+    assert printed.count('passk_jax.train') == 2
+    assert 'pass_at_k_seed' not in printed
+
+
 def test_it_writes_a_csv_if_asked(finished, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     directory = shutil.copytree(finished / 'results', tmp_path / 'results')

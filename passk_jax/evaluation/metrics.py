@@ -275,6 +275,44 @@ def paired_interval(
     return mean, mean - half_width, mean + half_width
 
 
+def independent_interval(
+    first: np.ndarray, second: np.ndarray, *, level: float = 0.95
+) -> tuple[float, float, float]:
+    """Computes the difference of two means over unpaired seeds, and Welch's interval.
+
+    Args:
+        first, second: ``[S1]`` and ``[S2]``, one finite number for each seed.
+        level: coverage of the interval.
+
+    Returns:
+        The mean of ``first`` minus that of ``second``, and the low and the high end of
+        its interval (B. L. Welch, "The generalization of Student's problem when several
+        different population variances are involved", 1947).
+
+    Raises:
+        InputError: fewer than two numbers, one that is not finite, or ``level`` not in
+            (0, 1).
+
+    >>> ends = independent_interval(np.array([3.0, 5.0]), np.array([1.0, 1.0, 4.0]))
+    >>> [round(end, 3) for end in ends]
+    [2.0, -2.836, 6.836]
+    """
+    samples = [np.asarray(sample, np.float64) for sample in (first, second)]
+    if any(sample.ndim != 1 or sample.size < 2 for sample in samples):
+        raise InputError(f'{samples} must be [S1] and [S2] of at least two numbers')
+    if not all(np.isfinite(sample).all() for sample in samples):
+        raise InputError(f'a number is not finite: {samples}')
+    _check_level(level)
+    mean = float(samples[0].mean() - samples[1].mean())
+    variances = [sample.var(ddof=1) / sample.size for sample in samples]
+    if not (variance := sum(variances)):
+        return mean, mean, mean
+    pairs = zip(variances, samples, strict=True)
+    degrees = variance**2 / sum(v**2 / (x.size - 1) for v, x in pairs)
+    half_width = float(special.stdtrit(degrees, (1 + level) / 2) * math.sqrt(variance))
+    return mean, mean - half_width, mean + half_width
+
+
 def mask_by_category(categories: Sequence[str]) -> dict[str, np.ndarray]:
     """Returns the mask ``[P]`` of each category and of each part of a mixture, by name.
 

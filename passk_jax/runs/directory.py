@@ -2,7 +2,8 @@
 
 Call :func:`prepare_workdir` before using a device. A run directory contains:
 
-    config.json, git.json      the resolved config and the code's revision at the start
+    config.json                the resolved config
+    git.json                   the code's revision, and the processor
     sources.json               digests of the model's configuration and tokenizer, and
                                of the user's Python files
     initial.json               the checkpoint of another run that this one starts from
@@ -44,6 +45,7 @@ from passk_jax.files import (
     read_json,
     remove_unfinished,
 )
+from passk_jax.runtime.cores import processor
 
 _MIN_FREE_BYTES = 64 << 20
 _MAX_DIFF_BYTES = 1 << 20
@@ -347,10 +349,16 @@ def _began_with(path: pathlib.Path) -> dict[str, Any] | None:
 
 def _write_once(path: pathlib.Path, config_json: str) -> None:
     code = pathlib.Path(__file__).parents[1]
-    git, begun = git_state(code), has_begun(path)
+    git, begun = git_state(code) | {'processor': processor()}, has_begun(path)
     if begun and (began := _began_with(path)):
-        if began != git:
-            logging.warning('the run started with code %s; this is %s', began, git)
+        # Older runs did not record their processor.
+        differing = [name for name in began if began[name] != git.get(name)]
+        if differing:
+            logging.warning(
+                'the run started with %s; this is %s. Its last bits may differ from '
+                'those of an uninterrupted run',
+                *({name: x.get(name) for name in differing} for x in (began, git)),
+            )
     else:
         atomic_write_text(path / 'git.json', json.dumps(git, indent=2) + '\n')
         _write_diff(path / 'git.diff', git_diff(code) if git['diff_sha256'] else b'')

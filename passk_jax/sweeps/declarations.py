@@ -134,6 +134,22 @@ class Sweep:
                 _check_overrides(stage.overrides, ('seed', *_FROM), arm)
             _check_overrides(arm.overrides, ('seed',), arm)
 
+    def select(self, names: Sequence[str]) -> 'Sweep':
+        """Returns the sweep of some arms, without the contrasts of absent arms.
+
+        If the baseline is none of them, the first name is the baseline. Raises
+        InputError for a name that is no arm.
+        """
+        there = [arm.name for arm in self.arms]
+        if unknown := [name for name in names if name not in there]:
+            raise InputError(f'arms: {unknown} are none of the arms {there}')
+        return dataclasses.replace(
+            self,
+            arms=tuple(arm for arm in self.arms if arm.name in names),
+            baseline=self.baseline if self.baseline in names else names[0],
+            contrasts=tuple(x for x in self.contrasts if {*x} <= {*names}),
+        )
+
 
 def unit_of(measure: str) -> str:
     """Returns the unit on a measure's axis; ``''``: none."""

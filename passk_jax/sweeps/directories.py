@@ -35,6 +35,15 @@ def evaluations(job: Job) -> list[Row]:
     return [row for row in rows if row.get('split') != 'train']
 
 
+def processor_of(job: Job) -> Row:
+    """Returns the column ``processor`` of a run's rows; ``{}`` if it is unknown."""
+    with contextlib.suppress(OSError, ValueError):
+        recorded = read_json(job.run.directory / 'git.json')
+        if isinstance(recorded, dict) and recorded.get('processor'):
+            return {'processor': recorded['processor']}
+    return {}
+
+
 def is_done(job: Job) -> bool:
     """Returns whether a run is done.
 

@@ -18,12 +18,12 @@ from passk_jax.files import parse_json
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
-from passk_jax.sweeps.directories import evaluations
+from passk_jax.sweeps.directories import evaluations, processor_of
 from passk_jax.sweeps.opening import Job
 
 # With more arms, the table has a row for each arm.
 _MOST_COLUMNS = 3
-_HEAD = ('run', 'arm', 'seed', 'stage', 'split', 'step')
+_HEAD = ('run', 'arm', 'seed', 'processor', 'stage', 'split', 'step')
 
 ByMeasure = Mapping[str, np.ndarray]
 Values = Mapping[str, ByMeasure]
@@ -32,11 +32,13 @@ Values = Mapping[str, ByMeasure]
 def tidy_rows(jobs: Sequence[Job]) -> list[Row]:
     """Returns a row for each evaluation of each run: the run and the metrics.
 
-    Metrics are rounded to six significant digits, to keep files small.
+    Metrics are rounded to six significant digits, to keep files small. ``processor`` is
+    the model of the processor that the run began on, if its directory has it.
     """
     rows = []
     for job in jobs:
         whose = {'run': job.name, 'arm': job.run.arm, 'seed': job.run.seed}
+        whose |= processor_of(job)
         for row in evaluations(job):
             record = whose | {name: _six_digits(x) for name, x in row.items()}
             head = {name: record.pop(name) for name in _HEAD if name in record}
@@ -66,9 +68,11 @@ def read_rows(path: pathlib.Path) -> list[Row]:
 
 def as_csv(rows: Sequence[Row]) -> str:
     """Formats rows as CSV, with a column for each metric; undefined cells are empty."""
-    names = sorted({name for row in rows for name in row} - set(_HEAD))
+    there = {name for row in rows for name in row}
+    head = [name for name in _HEAD if name in there]
+    names = sorted(there - set(_HEAD))
     text = io.StringIO()
-    writer = csv.DictWriter(text, [*_HEAD, *names], lineterminator='\n')
+    writer = csv.DictWriter(text, [*head, *names], lineterminator='\n')
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

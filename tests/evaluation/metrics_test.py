@@ -221,6 +221,17 @@ def test_the_paired_interval_is_students():
     np.testing.assert_allclose([low, high], want)
 
 
+def test_the_interval_of_independent_seeds_is_welchs():
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=5), rng.normal(1, 3, size=4)
+    mean, low, high = metrics.independent_interval(first, second, level=0.9)
+    want = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.9)
+    assert mean == pytest.approx(first.mean() - second.mean())
+    np.testing.assert_allclose([low, high], want)
+    same = metrics.independent_interval(np.ones(2), np.zeros(3))
+    assert same == (1.0, 1.0, 1.0)
+
+
 def test_three_seeds_use_the_quantile_of_two_degrees_of_freedom():
     # t(0.975, 2) = 4.303; the normal's 1.96 would be far too sure.
     mean, low, high = metrics.paired_interval(np.array([1.0, 2, 3]), np.zeros(3))
@@ -236,6 +247,9 @@ def test_three_seeds_use_the_quantile_of_two_degrees_of_freedom():
         (lambda: metrics.paired_interval([1.0, 2.0], [2.0]), 'S >= 2'),
         (lambda: metrics.paired_interval([1.0, np.nan], [2.0, 2.0]), 'finite'),
         (lambda: metrics.paired_interval([1.0, 2.0], [2.0, 2.0], level=95), 'level'),
+        (lambda: metrics.independent_interval([1.0, 2.0], [2.0]), 'at least two'),
+        (lambda: metrics.independent_interval([1.0, np.inf], [2.0, 2.0]), 'finite'),
+        (lambda: metrics.independent_interval([1.0, 2], [2.0, 2], level=0), 'level'),
         (lambda: metrics.bootstrap_interval([1.0], seed=0, num_samples=0), 'samples'),
         (lambda: metrics.bootstrap_interval([[1.0]], seed=0, num_samples=9), 'shape'),
         (

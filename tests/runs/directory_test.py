@@ -10,6 +10,7 @@ import pytest
 
 from passk_jax.runs import directory
 from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runtime import cores
 
 _CONFIG = {
     'name': 'a',
@@ -36,7 +37,19 @@ def test_the_first_run_writes_its_config_and_the_codes_revision(tmp_path):
     assert workdir == tmp_path / 'new' / 'run'
     assert json.loads((workdir / 'config.json').read_text()) == _CONFIG
     git = json.loads((workdir / 'git.json').read_text())
-    assert git.keys() == {'revision', 'dirty', 'diff_sha256'}
+    assert git.keys() == {'revision', 'dirty', 'diff_sha256', 'processor'}
+    assert git['processor'] == cores.processor() != ''
+
+
+def test_another_processor_is_a_warning_and_an_old_run_has_none(tmp_path, caplog):
+    path = _begin(tmp_path) / 'git.json'
+    git = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in git.items() if k != 'processor'}))
+    _prepare(tmp_path)
+    assert not caplog.text
+    path.write_text(json.dumps(git | {'processor': 'Z80'}))
+    _prepare(tmp_path)
+    assert "started with {'processor': 'Z80'}; this is {'processor': " in caplog.text
 
 
 def test_the_same_config_resumes_and_rewrites_nothing(tmp_path):

@@ -57,6 +57,18 @@ def test_a_row_for_each_run_and_evaluation(tmp_path):
     assert float(table[0]['pass_at_1']) == 0.1
 
 
+def test_a_row_has_the_processor_that_its_run_began_on(tmp_path):
+    job = make_jobs(tmp_path)[0]
+    for text in ('{"revision": "a"}', '[]', '{'):
+        (job.run.directory / 'git.json').write_text(text)
+        assert all('processor' not in row for row in results.tidy_rows([job]))
+    (job.run.directory / 'git.json').write_text('{"processor": "Z80"}')
+    rows = results.tidy_rows([job])
+    assert {row['processor'] for row in rows} == {'Z80'}
+    head = results.as_csv(rows).splitlines()[0]
+    assert head == 'run,arm,seed,processor,stage,split,step,pass_at_1'
+
+
 def test_the_table_compares_seed_by_seed(tmp_path):
     lines = results.markdown(make_sweep(), make_jobs(tmp_path)).splitlines()
     mean, low, high = paired_interval(np.array([0.6, 0.7]), np.array([0.3, 0.5]))
