@@ -181,9 +181,10 @@ def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
 
         A' = f(c) A,    f(c) = 4 / (10 log(c + 0.5))
 
-    (sec. Exceeding Pass@k Training). With the natural logarithm the peak of eta is at c
-    = 1, as the paper says. f is negative at c = 0, where A is 0. The objective that it
-    follows has no closed form; ``implied_objective`` computes it.
+    (sec. Exceeding Pass@k Training). The peak of eta is at c = 1, as the paper says. It
+    does not name the base of the logarithm; another base than e only scales A'. f is
+    negative at c = 0, where A is 0. The objective that it follows has no closed form;
+    ``implied_objective`` computes it.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
