@@ -10,6 +10,10 @@ from passk_jax.models.attention_kernels import IMPLEMENTATIONS
 from passk_jax.models.families.table import family_of
 from passk_jax.models.rope import Rope
 
+NORMS = ('before', 'after', 'both')
+"""Where a norm stands: before attention and the feed-forward part, or after."""
+NORM_SCALES = ('cast', 'wide', 'one_plus')
+"""How a norm scales: in the working dtype; in float32; in float32, by 1 + scale."""
 REMAT = ('none', 'full', 'attention')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
@@ -51,6 +55,11 @@ class Arch:
         tie_embeddings: the token table is also the head.
         qkv_bias: queries, keys and values have a bias.
         qk_norm: queries and keys are normalized, head by head, before their rotation.
+        qk_norm_over_heads: that norm is over all heads of a token.
+        norms: one of :data:`NORMS`.
+        norm_scale: one of :data:`NORM_SCALES`.
+        scale_embedding: the embedding of a token is multiplied by ``sqrt(D)``.
+        query_scalar: scores are divided by its root; 0: by that of ``head_dim``.
         param_dtype: dtype of the master weights.
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.
@@ -77,6 +86,11 @@ class Arch:
     dtype: str
     remat: str
     attention: str
+    qk_norm_over_heads: bool = False
+    norms: str = 'before'
+    norm_scale: str = 'cast'
+    scale_embedding: bool = False
+    query_scalar: int = 0
     num_experts: int = 0
     experts_per_token: int = 0
     norm_topk_prob: bool = False
@@ -85,8 +99,10 @@ class Arch:
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            counts_experts = field.name in ('num_experts', 'experts_per_token')
-            if field.type in (int, float) and not (value > 0 or counts_experts):
+            optional = field.default == 0
+            if field.type in (int, float) and not (
+                value > 0 or (optional and not value)
+            ):
                 raise InputError(f'{field.name}={value} must be positive')
         if self.num_heads % self.num_kv_heads:
             raise InputError(
@@ -108,12 +124,15 @@ class Arch:
                 f'layers have the feed-forward parts {kinds}; the stacked parameters '
                 'of one network can have one kind'
             )
-        if self.remat not in REMAT:
-            raise InputError(f'remat={self.remat!r} is none of {REMAT}')
-        if self.attention not in IMPLEMENTATIONS:
-            raise InputError(
-                f'attention={self.attention!r} is none of {IMPLEMENTATIONS}'
-            )
+        choices = {
+            'norms': NORMS,
+            'norm_scale': NORM_SCALES,
+            'remat': REMAT,
+            'attention': IMPLEMENTATIONS,
+        }
+        for name, known in choices.items():
+            if (value := getattr(self, name)) not in known:
+                raise InputError(f'{name}={value!r} is none of {known}')
         self._check_experts(kinds[0])
 
     def _check_experts(self, kind: str) -> None:

@@ -1,5 +1,6 @@
 """The repeated block of the transformer."""
 
+import functools
 from typing import Any
 
 from flax import nnx
@@ -20,24 +21,47 @@ from passk_jax.models.parameters import Table, nested, vector
 
 
 class Block(nnx.Module):
-    """Attention and a feed-forward part, both with a norm before and a residual."""
+    """Attention and a feed-forward part, both with a residual.
+
+    ``arch.norms`` says whether a norm stands before a part, after it, or both.
+    """
 
     def __init__(
         self, arch: Arch, layer: Layer, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs
     ):
-        self.attention_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
+        norm = functools.partial(RMSNorm, (arch.embed_dim,), arch, stack=stack)
+        before, after = arch.norms != 'after', arch.norms != 'before'
+        self.attention_norm = norm() if before else None
         self.attention = Attention(arch, stack=stack, rngs=rngs)
-        self.mlp_norm = RMSNorm(arch.embed_dim, arch, stack=stack)
+        self.attention_out_norm = norm() if after else None
+        self.mlp_norm = norm() if before else None
         self.mlp = FEED_FORWARDS[layer.feed_forward](arch, stack=stack, rngs=rngs)
+        self.mlp_out_norm = norm() if after else None
 
     @staticmethod
     def parameters(arch: Arch, layer: Layer) -> Table:
         """Lists the block's parameters; tensor names follow the layer's number."""
+        attention = nested('attention', Attention.parameters(arch))
+        mlp = nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch))
+        # A published name says where a norm stood in Llama, not always what it does.
+        norms = {
+            'attention_norm': 'input',
+            'attention_out_norm': 'post_attention',
+            'mlp_norm': 'pre_feedforward' if arch.norms == 'both' else 'post_attention',
+            'mlp_out_norm': 'post_feedforward',
+        }
+        rows = {
+            name: {f'{name}.scale': vector(f'{tensor}_layernorm.weight', None)}
+            for name, tensor in norms.items()
+        }
+        before, after = arch.norms != 'after', arch.norms != 'before'
         return {
-            'attention_norm.scale': vector('input_layernorm.weight', None),
-            **nested('attention', Attention.parameters(arch)),
-            'mlp_norm.scale': vector('post_attention_layernorm.weight', None),
-            **nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch)),
+            **(rows['attention_norm'] if before else {}),
+            **attention,
+            **(rows['attention_out_norm'] if after else {}),
+            **(rows['mlp_norm'] if before else {}),
+            **mlp,
+            **(rows['mlp_out_norm'] if after else {}),
         }
 
     def forward(
@@ -47,9 +71,8 @@ class Block(nnx.Module):
 
         A feed-forward part with experts takes ``routing``.
         """
-        mixed, key_values = self.attention.forward(
-            self.attention_norm(*xs), *args, **options
-        )
+        normed = _normalize(self.attention_norm, xs)
+        mixed, key_values = self.attention.forward(normed, *args, **options)
         xs, statistics = self._finish(xs, mixed, routing)
         return xs, key_values, statistics
 
@@ -57,7 +80,7 @@ class Block(nnx.Module):
         self, x: Float[Array, 'P N 1 D'], *args: Any
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues, Statistics]:
         """Runs the next token; the arguments are those of ``Attention.step``."""
-        (normed,) = self.attention_norm(x)
+        (normed,) = _normalize(self.attention_norm, (x,))
         mixed, cache = self.attention.step(normed, *args)
         (x,), statistics = self._finish((x,), (mixed,))
         return x, cache, statistics
@@ -65,9 +88,15 @@ class Block(nnx.Module):
     def _finish(
         self, xs: Streams, mixed: Streams, routing: Streams | None = None
     ) -> tuple[Streams, Statistics]:
+        mixed = _normalize(self.attention_out_norm, mixed)
         xs = tuple(x + y for x, y in zip(xs, mixed, strict=True))
         xs = shard_streams(xs, BETWEEN_LAYERS, None)
         options = {} if routing is None else {'routing': routing}
-        ys, statistics = self.mlp(*self.mlp_norm(*xs), **options)
+        ys, statistics = self.mlp(*_normalize(self.mlp_norm, xs), **options)
+        ys = _normalize(self.mlp_out_norm, ys)
         xs = tuple(x + y for x, y in zip(xs, ys, strict=True))
         return shard_streams(xs, BETWEEN_LAYERS, None), statistics
+
+
+def _normalize(norm: RMSNorm | None, xs: Streams) -> Streams:
+    return xs if norm is None else norm(*xs)

@@ -4,6 +4,7 @@
 makes the kind that its layer names and calls the parameters ``layers.mlp.<name>``.
 """
 
+import functools
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -45,6 +46,8 @@ class SwiGLU(nnx.Module):
     The backward pass recomputes the product of gate and up instead of keeping it.
     """
 
+    activate = staticmethod(jax.nn.silu)
+
     def __init__(self, arch: Arch, *, stack: tuple[int, ...] = (), rngs: nnx.Rngs):
         embed, mlp = (arch.embed_dim,), (arch.mlp_dim,)
         options = {'stack': stack, 'rngs': rngs}
@@ -77,8 +80,18 @@ class SwiGLU(nnx.Module):
 
     def _finish(self, gates: Streams, ups: Streams) -> Streams:
         both = zip(gates, ups, strict=True)
-        hidden = tuple(jax.nn.silu(gate) * up for gate, up in both)
+        hidden = tuple(self.activate(gate) * up for gate, up in both)
         return self.down(*shard_streams(hidden, INSIDE_LAYERS, 'mlp'))
 
 
-FEED_FORWARDS: Mapping[str, type[FeedForward]] = {'swiglu': SwiGLU, 'moe': Experts}
+class GeGLU(SwiGLU):
+    """As :class:`SwiGLU`, with the tanh approximation of GELU instead of SiLU."""
+
+    activate = staticmethod(functools.partial(jax.nn.gelu, approximate=True))
+
+
+FEED_FORWARDS: Mapping[str, type[FeedForward]] = {
+    'swiglu': SwiGLU,
+    'geglu': GeGLU,
+    'moe': Experts,
+}

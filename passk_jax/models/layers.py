@@ -94,10 +94,22 @@ class Linear(nnx.Module):
 
 
 class RMSNorm(nnx.Module):
-    """``x / rms(x) * scale``, in float32."""
+    """``x / rms(x) * scale``, in float32; ``arch.norm_scale`` says how it scales.
 
-    def __init__(self, size: int, arch: Arch, *, stack: tuple[int, ...] = ()):
-        self.scale = nnx.Param(jnp.ones((*stack, size), jnp.dtype(arch.param_dtype)))
+    Args:
+        shape: the last dimensions of a stream, over which the mean square is taken.
+        arch: the architecture.
+        stack: leading axes of the scale.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...], arch: Arch, *, stack: tuple[int, ...] = ()
+    ):
+        one_plus = arch.norm_scale == 'one_plus'
+        initial = jnp.zeros if one_plus else jnp.ones
+        self.scale = nnx.Param(initial((*stack, *shape), jnp.dtype(arch.param_dtype)))
+        self.axes = tuple(range(-len(shape), 0))
+        self.kind = arch.norm_scale
         self.eps = arch.norm_eps
 
     def __call__(self, *xs: jax.Array) -> Streams:
@@ -105,9 +117,13 @@ class RMSNorm(nnx.Module):
 
     def _norm(self, x: jax.Array) -> jax.Array:
         wide = x.astype(jnp.float32)
-        wide = wide * jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + self.eps)
-        # The order of transformers: back to the working dtype, then the scale.
-        return spread(self.scale[...], x.shape, x.dtype) * wide.astype(x.dtype)
+        mean = jnp.square(wide).mean(self.axes, keepdims=True)
+        wide = wide * jax.lax.rsqrt(mean + self.eps)
+        # The orders of transformers.
+        if self.kind == 'cast':
+            return spread(self.scale[...], x.shape, x.dtype) * wide.astype(x.dtype)
+        scale = spread(self.scale[...], x.shape, jnp.float32)
+        return (wide * (scale + (self.kind == 'one_plus'))).astype(x.dtype)
 
 
 class Attention(nnx.Module):
@@ -126,11 +142,12 @@ class Attention(nnx.Module):
         self.query = linear('query', embed, queries, bias=arch.qkv_bias)
         self.key = linear('key', embed, keys, bias=arch.qkv_bias)
         self.value = linear('value', embed, keys, bias=arch.qkv_bias)
-        norm = functools.partial(RMSNorm, arch.head_dim, arch, stack=stack)
-        self.query_norm = norm() if arch.qk_norm else None
-        self.key_norm = norm() if arch.qk_norm else None
+        first = 0 if arch.qk_norm_over_heads else 1
+        norm = functools.partial(RMSNorm, arch=arch, stack=stack)
+        self.query_norm = norm(queries[first:]) if arch.qk_norm else None
+        self.key_norm = norm(keys[first:]) if arch.qk_norm else None
         self.out = linear('out', queries, embed, bias=False)
-        self.scale = arch.head_dim**-0.5
+        self.scale = (arch.query_scalar or arch.head_dim) ** -0.5
         self.implementation = arch.attention
 
     @staticmethod
@@ -144,9 +161,11 @@ class Attention(nnx.Module):
             table[f'{name}.kernel'] = kernel(f'{tensor}.weight', 'embed', heads, None)
             if arch.qkv_bias:
                 table[f'{name}.bias'] = vector(f'{tensor}.bias', heads, None)
-        if arch.qk_norm:
-            table['query_norm.scale'] = vector('self_attn.q_norm.weight', None)
-            table['key_norm.scale'] = vector('self_attn.k_norm.weight', None)
+        for name, heads in (('query', 'heads'), ('key', 'kv_heads')):
+            if arch.qk_norm:
+                axes = (heads, None) if arch.qk_norm_over_heads else (None,)
+                tensor = f'self_attn.{letters[name]}_norm.weight'
+                table[f'{name}_norm.scale'] = vector(tensor, *axes)
         out = ('heads', None, 'embed')
         table['out.kernel'] = kernel('self_attn.o_proj.weight', *out, inputs=2)
         return table

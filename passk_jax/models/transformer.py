@@ -130,7 +130,7 @@ class Transformer(nnx.Module):
             self.layers = nnx.List(
                 [Block(arch, layer, rngs=rngs) for layer in arch.all_layers]
             )
-        self.final_norm = RMSNorm(arch.embed_dim, arch)
+        self.final_norm = RMSNorm((arch.embed_dim,), arch)
         sizes = (arch.embed_dim,), (arch.vocab_size,)
         head = functools.partial(Linear, HEAD, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
@@ -301,6 +301,9 @@ class Transformer(nnx.Module):
         dtype = jnp.dtype(self.arch.dtype)
         table = self.embed.embedding[...]
         xs = look_up(table, tokens, EMBEDDING.axes, dtype)
+        if self.arch.scale_embedding:
+            # As transformers: the factor is rounded to the working dtype too.
+            xs = tuple(x * jnp.asarray(self.arch.embed_dim**0.5, dtype) for x in xs)
         # The table is split over 'tensor', so its tokens are not.
         xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)

@@ -26,7 +26,7 @@ def test_a_stacked_kernel_starts_as_large_as_one_layers(stack):
 
 
 def test_a_norm_divides_by_the_root_mean_square_and_scales():
-    norm = layers.RMSNorm(32, ARCH)
+    norm = layers.RMSNorm((32,), ARCH)
     norm.scale[...] = jnp.arange(32.0)
     x = jax.random.normal(jax.random.key(0), (2, 3, 4, 32))
     other = 10 * x[:, :1]

@@ -19,7 +19,9 @@ class Family:
         architecture: the class of transformers, as ``config.json`` names it.
         pieces: fields of ``Arch`` that choose the pieces of a block.
         fixed: fields of ``config.json`` and the only value that is supported.
-        window_fields: fields of ``config.json`` that lay out attention windows.
+        window_fields: fields of ``config.json`` that say which layers have a window,
+            or positions.
+        ropes_by_kind: layers with a window have another rope than those without.
         feed_forward: the kind of every layer, one of ``feed_forward.FEED_FORWARDS``.
         sizes: field of ``Arch`` -> the field of ``config.json`` that has it, where the
             family has more than hf/config.py or another one.
@@ -32,6 +34,7 @@ class Family:
     pieces: Mapping[str, Any]
     fixed: Mapping[str, Any]
     window_fields: frozenset[str] = frozenset()
+    ropes_by_kind: bool = False
     feed_forward: str = 'swiglu'
     sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)

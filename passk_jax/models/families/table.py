@@ -3,12 +3,24 @@
 from collections.abc import Mapping
 
 from passk_jax.errors import InputError
-from passk_jax.models.families import llama, mistral, qwen2, qwen3, qwen3_moe
+from passk_jax.models.families import (
+    gemma3_text,
+    llama,
+    mistral,
+    olmo3,
+    qwen2,
+    qwen3,
+    qwen3_moe,
+    smollm3,
+)
 from passk_jax.models.families.family import Family
 
 FAMILIES: Mapping[str, Family] = {
     module.FAMILY.model_type: module.FAMILY
-    for module in (llama, mistral, qwen2, qwen3, qwen3_moe)
+    for module in (
+        *(llama, mistral, qwen2, qwen3, qwen3_moe),
+        *(gemma3_text, olmo3, smollm3),
+    )
 }
 
 

@@ -20,12 +20,12 @@ from huggingface_hub import snapshot_download
 
 from passk_jax import files
 from passk_jax.errors import InputError, prefixed
-from passk_jax.models.arch import Arch, Layer
+from passk_jax.models.arch import Arch
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import inert_fields, other_formats
+from passk_jax.models.hf import layers as hf_layers
 from passk_jax.models.hf import rope as hf_rope
-from passk_jax.models.rope import Rope
 
 # Field of Arch -> field of config.json with the same value.
 _SIZES = {
@@ -55,8 +55,6 @@ _REQUIRED = (
 # Field -> spellings of one value: x * sigmoid(x), or no layer.
 _SYNONYMS = {'hidden_act': ('silu', 'swish'), 'mlp_only_layers': ([], None)}
 
-# Kind in layer_types of a layer without and with a window.
-_KINDS = ('full_attention', 'sliding_attention')
 # transformers makes a list of this length; the deepest models have about a hundred.
 _MOST_LAYERS = 1000
 
@@ -106,7 +104,12 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
     with prefixed(path):
         config = _checked(fields)
         limit = config.max_position_embeddings
-        return hf_rope.addressed(_rope(config), max_positions=limit)
+        family = family_of(config.model_type)
+        if family.ropes_by_kind:
+            # A rope of some layers does not lengthen what the others address.
+            return limit
+        (rope,) = set(hf_layers.read_ropes(config, family).values())
+        return hf_rope.addressed(rope, max_positions=limit)
 
 
 def check_positions(source: str, *, num_tokens: int) -> None:
@@ -145,19 +148,20 @@ def hf_config_fields(
         InputError: transformers rejects the fields, or reads another architecture from
             them.
     """
-    rope = arch.layers[0].rope
-    if rope is None:
-        raise InputError(f'{arch} has a layer without rope; config.json gives all one')
+    ropes = {layer.window > 0: layer.rope for layer in arch.layers if layer.rope}
+    if not ropes:
+        raise InputError(f'no layer of {arch} has a rope; config.json gives them one')
+    rope = ropes.get(False, ropes.get(True))
     ids = list(eos_token_ids)
     fields = {
         'architectures': [family.architecture],
         'model_type': family.model_type,
         **family.fixed,
-        **_window_fields(arch, family),
+        **hf_layers.layer_fields(arch, family),
         **{hf_name: getattr(arch, ours) for ours, hf_name in _sizes(family).items()},
-        'max_position_embeddings': hf_rope.stated_positions(
-            rope, num_tokens=max_positions
-        ),
+        'max_position_embeddings': max_positions
+        if family.ropes_by_kind
+        else hf_rope.stated_positions(rope, num_tokens=max_positions),
         'rope_theta': rope.theta,
         'torch_dtype': dtype,
         'use_cache': True,
@@ -167,6 +171,10 @@ def hf_config_fields(
     }
     if scaling := hf_rope.rope_scaling(rope):
         fields['rope_scaling'] = scaling
+    if 'query_scalar' in family.sizes and not arch.query_scalar:
+        fields[family.sizes['query_scalar']] = arch.head_dim
+    if family.ropes_by_kind and True in ropes and not hf_rope.rope_scaling(ropes[True]):
+        fields[hf_layers.THETAS[hf_layers.KINDS[True]]] = ropes[True].theta
     names = ('param_dtype', 'dtype', 'remat', 'attention', 'experts')
     ours = {name: getattr(arch, name) for name in names}
     meant = _arch(pathlib.Path('config.json'), fields, **ours)
@@ -239,7 +247,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """Makes the architecture from the fields and the caller's settings ``ours``."""
     with prefixed(path):
         config = _checked(fields)
-        family, rope = family_of(config.model_type), _rope(config)
+        family = family_of(config.model_type)
         sizes = {
             ours: getattr(config, hf_name, None)
             for ours, hf_name in _sizes(family).items()
@@ -247,10 +255,9 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
         sizes['head_dim'] = (
             sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-        layers = tuple(
-            Layer(rope, window=window, feed_forward=family.feed_forward)
-            for window in _windows(config)
-        )
+        if sizes.get('query_scalar') == sizes['head_dim']:
+            sizes['query_scalar'] = 0
+        layers = hf_layers.read_layers(config, family)
         return Arch(layers=layers, **family.pieces, **sizes, **ours)
 
 
@@ -286,11 +293,12 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
     supported |= family.fixed.keys() | family.window_fields | family.inert
     supported |= inert_fields.VALUES.keys()
+    supported |= {*hf_layers.THETAS.values()} if family.ropes_by_kind else set()
     layers = fields.get('num_hidden_layers')
     if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
         raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
-    kinds = set(fields.get('layer_types') or [_KINDS[False]])
-    if kinds == {_KINDS[False]} and not fields.get('sliding_window'):
+    kinds = set(fields.get('layer_types') or [hf_layers.KINDS[False]])
+    if kinds == {hf_layers.KINDS[False]} and not fields.get('sliding_window'):
         # A file of any family may list layer types if none has a window.
         supported |= {'layer_types'}
     if unknown := fields.keys() - supported:
@@ -305,7 +313,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
             f'{architectures=}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
-    _check_rope_is_said_once(fields)
+    hf_layers.check_rope_is_said_once(fields, family)
     try:
         # Copied, because transformers writes into the rope's fields.
         read = {k: v for k, v in fields.items() if k not in inert_fields.FIELDS}
@@ -315,63 +323,6 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     # Checked last, because an absent field has transformers' default.
     for key, only in {**family.fixed, **inert_fields.VALUES}.items():
         value = fields.get(key, getattr(config, key, only))
-        if value not in _SYNONYMS.get(key, (only,)):
+        if key not in family.inert and value not in _SYNONYMS.get(key, (only,)):
             raise InputError(f'{key}={value!r}; only {only!r} is supported')
     return config
-
-
-def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
-    """Returns the shortest pattern of attention windows that the layers repeat."""
-    window = getattr(config, 'sliding_window', None)
-    kinds = getattr(config, 'layer_types', None)
-    if kinds is None:
-        kinds = [_KINDS[window is not None]] * config.num_hidden_layers
-    if len(kinds) != config.num_hidden_layers or not set(kinds) <= set(_KINDS):
-        raise InputError(
-            f'layer_types={kinds!r} must give each of {config.num_hidden_layers} '
-            f'layers one of {_KINDS}'
-        )
-    if _KINDS[True] in kinds and not (isinstance(window, int) and window > 0):
-        raise InputError(f'layer_types={kinds!r} with sliding_window={window!r}')
-    windows = tuple(window if kind == _KINDS[True] else 0 for kind in kinds)
-    L = len(windows)
-    return next(
-        windows[:n]
-        for n in range(1, L + 1)
-        if L % n == 0 and windows[:n] * (L // n) == windows
-    )
-
-
-def _window_fields(arch: Arch, family: Family) -> dict[str, Any]:
-    """Makes the fields for the windows that the family has."""
-    windows = [layer.window for layer in arch.all_layers]
-    window = max(windows)
-    fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
-    if window:
-        fields['layer_types'] = [_KINDS[size > 0] for size in windows]
-    return {key: x for key, x in fields.items() if key in family.window_fields}
-
-
-def _check_rope_is_said_once(fields: Mapping[str, Any]) -> None:
-    """Rejects spellings that contradict each other: transformers reads only one."""
-    old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
-    for name, value in (('rope_scaling', old), ('rope_parameters', new)):
-        if value is not None and not isinstance(value, Mapping):
-            raise InputError(f'{name}={value!r} must be an object or null')
-    if old and new:
-        raise InputError('both rope_scaling and rope_parameters are given')
-    rope = old or new or {}
-    inner, outer = rope.get('rope_theta'), fields.get('rope_theta')
-    if inner is not None and outer is not None and inner != outer:
-        raise InputError(f'rope_theta is {outer} and, in the rope, {inner}')
-    # The outer field matters only to kinds that read it inside the rope.
-    name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
-    inner, outer = rope.get(name), fields.get(name)
-    if outer is not None and hf_rope.reads(kind, name) and inner != outer:
-        raise InputError(f'{name} is {outer} and, in the rope, {inner}')
-
-
-def _rope(config: 'transformers.PreTrainedConfig') -> Rope:
-    """Reads a config's rope in transformers' newest spelling, to which it converts."""
-    limit = config.max_position_embeddings
-    return hf_rope.read_rope(config.rope_parameters, max_positions=limit)

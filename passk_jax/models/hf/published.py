@@ -1,9 +1,9 @@
 """Sizes of some models, from their published ``config.json``.
 
-These are the paper's models, others of their families, and SmolLM2 of
-configs/smollm2.py. The planner (``python -m passk_jax.plan``) and the tests read them
-where nothing can be downloaded. A model need not be here to be trained: a readable
-``model.source`` decides by its ``config.json``.
+These are the paper's models, others of their families, SmolLM2 of configs/smollm2.py,
+and a model or two of each further family. The planner (``python -m passk_jax.plan``)
+and the tests read them where nothing can be downloaded. A model need not be here to be
+trained: a readable ``model.source`` decides by its ``config.json``.
 
 Each entry holds the published fields that decide the network, and also token ids,
 context and dtype. It leaves out fields that change no logit: initialisation, caching,
@@ -144,6 +144,85 @@ _SMOLLM2_135M = {
     'vocab_size': 49_152,
 }
 
+_GEMMA3 = {
+    'architectures': ['Gemma3ForCausalLM'],
+    'model_type': 'gemma3_text',
+    'attention_bias': False,
+    'attention_dropout': 0.0,
+    'attn_logit_softcapping': None,
+    'bos_token_id': 2,
+    'eos_token_id': [1, 106],
+    'final_logit_softcapping': None,
+    'head_dim': 256,
+    'hidden_activation': 'gelu_pytorch_tanh',
+    'max_position_embeddings': 32_768,
+    'num_key_value_heads': 1,
+    'pad_token_id': 0,
+    'query_pre_attn_scalar': 256,
+    'rms_norm_eps': 1e-6,
+    'rope_local_base_freq': 10_000.0,
+    'rope_scaling': None,
+    'rope_theta': 1_000_000.0,
+    'sliding_window': 512,
+    'sliding_window_pattern': 6,
+    'torch_dtype': 'bfloat16',
+    'vocab_size': 262_144,
+}
+
+_OLMO3_7B = {
+    **_DENSE,
+    **_sizes(4096, 11_008, 32, 32),
+    'architectures': ['Olmo3ForCausalLM'],
+    'model_type': 'olmo3',
+    'attention_bias': False,
+    'bos_token_id': None,
+    'eos_token_id': 100_257,
+    'layer_types': [*3 * ['sliding_attention'], 'full_attention'] * 8,
+    'max_position_embeddings': 65_536,
+    'num_key_value_heads': 32,
+    'pad_token_id': 100_277,
+    'rms_norm_eps': 1e-6,
+    'rope_scaling': {
+        'attention_factor': 1.2079441541679836,
+        'beta_fast': 32.0,
+        'beta_slow': 1.0,
+        'factor': 8.0,
+        'original_max_position_embeddings': 8192,
+        'rope_type': 'yarn',
+    },
+    'rope_theta': 500_000,
+    'sliding_window': 4096,
+    'vocab_size': 100_278,
+}
+
+_SMOLLM3_3B = {
+    **_DENSE,
+    **_sizes(2048, 11_008, 36, 16, tie=True),
+    'architectures': ['SmolLM3ForCausalLM'],
+    'model_type': 'smollm3',
+    'attention_bias': False,
+    'bos_token_id': None,
+    'eos_token_id': 128_012,
+    'layer_types': 36 * ['full_attention'],
+    'max_position_embeddings': 65_536,
+    'max_window_layers': 28,
+    'mlp_bias': False,
+    'no_rope_layer_interval': 4,
+    'no_rope_layers': 9 * [1, 1, 1, 0],
+    'num_key_value_heads': 4,
+    'pad_token_id': 128_004,
+    'pretraining_tp': 2,
+    'rms_norm_eps': 1e-6,
+    'rope_scaling': None,
+    'rope_theta': 5_000_000.0,
+    'sliding_window': None,
+    'use_sliding_window': False,
+    'vocab_size': 128_256,
+}
+
+# The variants of July 2025: another base and context.
+_QWEN3_2507 = {'max_position_embeddings': 262_144, 'rope_theta': 5_000_000}
+
 # Hub name -> fields of its config.json.
 PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-0.5B-Instruct': _qwen2(2, 151_936, 896, 4864, 24, 14, tie=True),
@@ -151,6 +230,9 @@ PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-7B-Instruct': _QWEN2_7B,
     'Qwen/Qwen2.5-32B-Instruct': _qwen2(8, 152_064, 5120, 27_648, 64, 40),
     'Qwen/Qwen3-0.6B': _QWEN3 | _sizes(1024, 3072, 28, 16, tie=True),
+    'Qwen/Qwen3-4B-Instruct-2507': _QWEN3
+    | _QWEN3_2507
+    | _sizes(2560, 9728, 36, 32, tie=True),
     'Qwen/Qwen3-8B': _QWEN3 | _sizes(4096, 12_288, 36, 32),
     'Qwen/Qwen3-30B-A3B': _QWEN3_MOE
     | _sizes(2048, 6144, 48, 32)
@@ -164,4 +246,8 @@ PUBLISHED: Mapping[str, Fields] = {
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': _QWEN2_7B | _R1_QWEN,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': _LLAMA3_8B | {'eos_token_id': 128_001},
     'HuggingFaceTB/SmolLM2-135M-Instruct': _SMOLLM2_135M,
+    'HuggingFaceTB/SmolLM3-3B': _SMOLLM3_3B,
+    'google/gemma-3-270m-it': _GEMMA3 | _sizes(640, 2048, 18, 4, tie=True),
+    'google/gemma-3-1b-it': _GEMMA3 | _sizes(1152, 6912, 26, 4, tie=True),
+    'allenai/Olmo-3-7B-Instruct': _OLMO3_7B,
 }

@@ -16,7 +16,7 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     assert config.model_type == name
     # Each named field is one of theirs: a misspelt one would never refuse a file.
     known = vars(config()).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
-    known |= config.attribute_map.keys()
+    known |= config.attribute_map.keys() | {'sliding_window_pattern'}
     stated = family.fixed.keys() | family.window_fields | family.inert
     assert stated | {*family.sizes.values(), *family.synonyms} <= known
 

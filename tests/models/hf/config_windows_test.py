@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
+from passk_jax.models.arch import Layer
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
+from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.models.rope import Rope
 from tests.models import oracle
 from tests.models.hf.config_test import LLAMA, MISTRAL, QWEN2, QWEN3, read, read_arch
@@ -84,3 +86,55 @@ def test_windows_are_written_as_they_are_read(family, windows):
         for layers in (mixed, mixed[::-1]):
             with pytest.raises(ValueError, match=r'not a|without rope'):
                 fields(dataclasses.replace(arch, layers=layers))
+
+
+def test_layers_without_positions_are_read_and_written():
+    fields = dict(PUBLISHED['HuggingFaceTB/SmolLM3-3B'])
+    layers = read(fields).layers
+    assert [layer.rope is None for layer in layers] == [False, False, False, True]
+    # Without the list, each fourth layer has none.
+    del fields['no_rope_layers']
+    assert read(fields).layers == layers
+    assert len(read(fields | {'no_rope_layers': 36 * [1]}).layers) == 1
+    for turning in (35 * [1], 36 * [2]):
+        with pytest.raises(ValueError, match=r'no_rope_layers=.* for each of 36'):
+            read(fields | {'no_rope_layers': turning})
+    parts = family_of('smollm3')
+    arch = oracle.tiny_arch(**parts.pieces)
+    arch = dataclasses.replace(arch, layers=(*arch.layers, Layer(None)))
+    assert write(arch, parts)['no_rope_layers'] == [1, 0]
+
+
+@pytest.mark.parametrize('family', ['gemma3_text', 'olmo3'])
+def test_both_kinds_of_layers_have_their_rope(family):
+    parts = family_of(family)
+    pieces = parts.pieces | {'feed_forward': parts.feed_forward}
+    arch = oracle.tiny_arch(**pieces)
+    # That of Olmo 3 is the default of transformers, which no file can change.
+    near = Rope('default', 123.0 if family == 'gemma3_text' else 5e5)
+    layers = (
+        Layer(near, 7, parts.feed_forward),
+        Layer(Rope('linear', 5e5, 2.0), 0, parts.feed_forward),
+    )
+    arch = dataclasses.replace(arch, layers=layers)
+    assert read(write(arch, parts)) == arch
+
+
+def test_two_bases_of_one_rope_are_refused():
+    fields = dict(PUBLISHED['google/gemma-3-270m-it'])
+    del fields['rope_scaling']
+    for kind, name in ((FULL, 'rope_theta'), (SLIDING, 'rope_local_base_freq')):
+        ropes = {'rope_parameters': {kind: {'rope_type': 'default', 'rope_theta': 7.0}}}
+        with pytest.raises(ValueError, match=rf'{name} is .* and, in the rope, 7\.0'):
+            read(fields | ropes)
+
+
+def write(arch, parts):
+    return hf_config.hf_config_fields(
+        arch,
+        parts,
+        dtype='float32',
+        max_positions=64,
+        eos_token_ids=(1,),
+        pad_token_id=None,
+    )

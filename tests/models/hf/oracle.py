@@ -10,6 +10,7 @@ import transformers
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
@@ -53,7 +54,17 @@ EXPERTS = {
     'num_experts_per_tok': 3,
     'norm_topk_prob': True,
 }
-OWN_SIZES: dict[str, dict[str, Any]] = {'qwen3_moe': EXPERTS}
+# Both kinds of layers, and windows shorter than the tests' sequences.
+TWO_KINDS = {
+    'layer_types': ['sliding_attention', 'full_attention'],
+    'sliding_window': 4,
+}
+OWN_SIZES: dict[str, dict[str, Any]] = {
+    'qwen3_moe': EXPERTS,
+    'gemma3_text': TWO_KINDS | {'query_pre_attn_scalar': 12},
+    'olmo3': TWO_KINDS,
+    'smollm3': {'no_rope_layers': [1, 0]},
+}
 
 _SIZES = {
     'vocab_size': 40,
@@ -77,21 +88,36 @@ def make_model(
     """A model in which every parameter is random, norms and biases too."""
     # Without the field, transformers gives Mistral a window.
     windows = {'sliding_window': None} if family == 'mistral' else {}
+    layers = sizes.get('num_hidden_layers', _SIZES['num_hidden_layers'])
+    own_sizes = {
+        name: (layers * value)[:layers] if isinstance(value, list) else value
+        for name, value in OWN_SIZES.get(family, {}).items()
+    }
     config = transformers.AutoConfig.for_model(
         family,
-        **(_SIZES | OWN_SIZES.get(family, {}) | windows | sizes),
-        rope_parameters={'rope_type': rope, 'rope_theta': theta, **ROPES[rope]},
+        **(_SIZES | own_sizes | windows | sizes),
+        rope_parameters=rope_parameters(family, rope, theta),
         attn_implementation='eager',
         # Their grouped products take no rows of odd sizes.
         experts_implementation='eager',
     )
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
     generator = torch.Generator().manual_seed(seed)
+    one_plus = FAMILIES[family].pieces.get('norm_scale') == 'one_plus'
     with torch.no_grad():
         for name, x in model.named_parameters():
             x.copy_(0.15 * torch.randn(x.shape, generator=generator))
-            x += name.endswith('norm.weight')
+            x += name.endswith('norm.weight') and not one_plus
     return model
+
+
+def rope_parameters(family: str, kind: str, theta: float) -> dict[str, Any]:
+    """The fields of a rope, or of both where layers with a window have another one."""
+    rope = {'rope_type': kind, 'rope_theta': theta, **ROPES[kind]}
+    if not FAMILIES[family].ropes_by_kind:
+        return rope
+    plain = {'rope_type': 'default', 'rope_theta': theta / 8}
+    return {'full_attention': rope, 'sliding_attention': plain}
 
 
 def read(

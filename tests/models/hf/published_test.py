@@ -8,8 +8,10 @@ import pytest
 
 from configs import base
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import Layer
 from passk_jax.models.hf import config
 from passk_jax.models.hf.published import PUBLISHED
+from passk_jax.models.rope import Rope
 from passk_jax.sharding import one_device_mesh
 
 # Parameters in the published safetensors files, as their metadata counts them; where
@@ -26,6 +28,11 @@ PARAMETERS = {
     'meta-llama/Llama-3.2-3B-Instruct': 3_212_749_824,
     'meta-llama/Llama-3.1-8B-Instruct': 8_030_261_248,
     'HuggingFaceTB/SmolLM2-135M-Instruct': 134_515_008,
+    'HuggingFaceTB/SmolLM3-3B': 3_075_098_624,
+    'google/gemma-3-270m-it': 268_098_176,
+    'google/gemma-3-1b-it': 999_885_952,
+    'allenai/Olmo-3-7B-Instruct': 7_298_011_136,
+    'Qwen/Qwen3-4B-Instruct-2507': 4_022_468_096,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': 1_777_088_000,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': 7_615_616_512,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': 8_030_261_248,
@@ -48,6 +55,11 @@ CACHE_BYTES = {
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': 57_344,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': 131_072,
     'HuggingFaceTB/SmolLM2-135M-Instruct': 23_040,
+    'HuggingFaceTB/SmolLM3-3B': 73_728,
+    'google/gemma-3-270m-it': 18_432,
+    'google/gemma-3-1b-it': 26_624,
+    'allenai/Olmo-3-7B-Instruct': 524_288,
+    'Qwen/Qwen3-4B-Instruct-2507': 147_456,
 }
 
 
@@ -99,6 +111,28 @@ def test_positions_are_those_of_the_model(name, source, arch):
         assert (rope.kind, rope.theta, limit) == ('default', 100_000.0, 8192)
     elif 'R1-Distill' in name:
         assert (rope.kind, rope.theta, limit) == ('default', 10_000.0, 131_072)
+    elif '2507' in name:
+        assert (rope.kind, rope.theta, limit) == ('default', 5e6, 262_144)
+    elif 'SmolLM3' in name:
+        assert (rope.kind, rope.theta, limit) == ('default', 5e6, 65_536)
+        assert arch.layers == (*3 * [Layer(rope)], Layer(None))
+    elif 'gemma-3' in name:
+        near, far = (Rope(kind='default', theta=theta) for theta in (1e4, 1e6))
+        windowed, whole = Layer(near, 512, 'geglu'), Layer(far, 0, 'geglu')
+        pattern = (*5 * [windowed], whole)
+        # 26 layers are four patterns and a part of one.
+        short = arch.num_layers % 6 == 0
+        assert arch.layers == (pattern if short else (5 * pattern)[:26])
+        assert limit == 32_768
+    elif 'Olmo-3' in name:
+        near, far = arch.layers[0].rope, arch.layers[3].rope
+        assert arch.layers == (*3 * [Layer(near, 4096)], Layer(far))
+        assert (near.kind, near.theta, far.kind, far.theta) == (
+            *('default', 5e5),
+            *('yarn', 5e5),
+        )
+        assert (far.factor, far.attention_factor) == (8.0, 1.2079441541679836)
+        assert (far.original_max_positions, limit) == (8192, 65_536)
     else:
         longest = 40_960 if 'Qwen3' in name else 32_768
         assert (rope.kind, rope.theta, limit) == ('default', 1e6, longest)

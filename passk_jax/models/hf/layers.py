@@ -1,0 +1,125 @@
+"""Converts between the fields of a ``config.json`` and our repeated layers.
+
+1. :func:`read_layers` reads which layers have a window, and the rope of each;
+2. :func:`layer_fields` writes the windows and which layers have positions.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import transformers
+
+from passk_jax.errors import InputError
+from passk_jax.models.arch import Arch, Layer
+from passk_jax.models.families.family import Family
+from passk_jax.models.hf import rope as hf_rope
+from passk_jax.models.rope import Rope
+
+KINDS = ('full_attention', 'sliding_attention')
+"""Kind in ``layer_types`` of a layer without and with a window."""
+THETAS = dict(zip(KINDS, ('rope_theta', 'rope_local_base_freq'), strict=True))
+"""Field with the base of each kind's rope, in families with ``ropes_by_kind``."""
+
+
+def read_layers(
+    config: 'transformers.PreTrainedConfig', family: Family
+) -> tuple[Layer, ...]:
+    """Returns the shortest pattern that the layers repeat."""
+    ropes = read_ropes(config, family)
+    layers = tuple(
+        Layer(
+            ropes[KINDS[window > 0]] if turns else None,
+            window=window,
+            feed_forward=family.feed_forward,
+        )
+        for window, turns in zip(
+            _windows(config), _turning(config, family), strict=True
+        )
+    )
+    L = len(layers)
+    return next(
+        layers[:n]
+        for n in range(1, L + 1)
+        if L % n == 0 and layers[:n] * (L // n) == layers
+    )
+
+
+def _turning(config: 'transformers.PreTrainedConfig', family: Family) -> list[int]:
+    """Returns for each layer whether it has rotary positions."""
+    name, num_layers = 'no_rope_layers', config.num_hidden_layers
+    if name not in family.window_fields:
+        return [1] * num_layers
+    # In spite of the name, 1 stands for a layer with rope.
+    turning = getattr(config, name)
+    if len(turning) < num_layers or not {*turning} <= {0, 1}:
+        raise InputError(
+            f'{name}={turning} must have 0 or 1 for each of {num_layers} layers'
+        )
+    return turning[:num_layers]
+
+
+def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
+    """Returns the attention window of each layer; 0: none."""
+    window = getattr(config, 'sliding_window', None)
+    kinds = getattr(config, 'layer_types', None)
+    if kinds is None:
+        kinds = [KINDS[window is not None]] * config.num_hidden_layers
+    if len(kinds) != config.num_hidden_layers or not set(kinds) <= set(KINDS):
+        raise InputError(
+            f'layer_types={kinds!r} must give each of {config.num_hidden_layers} '
+            f'layers one of {KINDS}'
+        )
+    if KINDS[True] in kinds and not (isinstance(window, int) and window > 0):
+        raise InputError(f'layer_types={kinds!r} with sliding_window={window!r}')
+    return tuple(window if kind == KINDS[True] else 0 for kind in kinds)
+
+
+def layer_fields(arch: Arch, family: Family) -> dict[str, Any]:
+    """Makes the fields that say which layers have a window, or positions."""
+    windows = [layer.window for layer in arch.all_layers]
+    window = max(windows)
+    fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
+    fields['no_rope_layers'] = [int(x.rope is not None) for x in arch.all_layers]
+    # Without the list, a family with two ropes has a pattern of its own.
+    if window or family.ropes_by_kind:
+        fields['layer_types'] = [KINDS[size > 0] for size in windows]
+    return {key: x for key, x in fields.items() if key in family.window_fields}
+
+
+def read_ropes(
+    config: 'transformers.PreTrainedConfig', family: Family
+) -> dict[str, Rope]:
+    """Reads the rope of layers without and with a window, by their kind.
+
+    transformers converts to its newest spelling.
+    """
+    stated, limit = config.rope_parameters, config.max_position_embeddings
+    return {
+        kind: hf_rope.read_rope(
+            stated[kind] if family.ropes_by_kind else stated, max_positions=limit
+        )
+        for kind in KINDS
+    }
+
+
+def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
+    """Rejects spellings that contradict each other: transformers reads only one."""
+    old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
+    for name, value in (('rope_scaling', old), ('rope_parameters', new)):
+        if value is not None and not isinstance(value, Mapping):
+            raise InputError(f'{name}={value!r} must be an object or null')
+    if old and new:
+        raise InputError('both rope_scaling and rope_parameters are given')
+    rope = old or new or {}
+    pairs = [('rope_theta', rope)]
+    if family.ropes_by_kind:
+        pairs += [(name, rope.get(kind) or {}) for kind, name in THETAS.items()]
+    for name, inside in pairs:
+        inner, outer = inside.get('rope_theta'), fields.get(name)
+        if inner is not None and outer is not None and inner != outer:
+            raise InputError(f'{name} is {outer} and, in the rope, {inner}')
+    # The outer field matters only to kinds that read it inside the rope.
+    name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
+    inner, outer = rope.get(name), fields.get(name)
+    if outer is not None and hf_rope.reads(kind, name) and inner != outer:
+        raise InputError(f'{name} is {outer} and, in the rope, {inner}')
