@@ -42,6 +42,7 @@ ONLY_IN = {
     'transformers': (
         'models.tokenizer',
         'models.hf.config',
+        'models.hf.layers',
         'models.hf.save_tokenizer',
     ),
     'tokenizers': ('models.tokenizer',),

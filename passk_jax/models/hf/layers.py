@@ -69,7 +69,9 @@ def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
             f'layer_types={kinds!r} must give each of {config.num_hidden_layers} '
             f'layers one of {KINDS}'
         )
-    if KINDS[True] in kinds and not (isinstance(window, int) and window > 0):
+    if KINDS[True] not in kinds:
+        return (0,) * len(kinds)
+    if not (isinstance(window, int) and window > 0):
         raise InputError(f'layer_types={kinds!r} with sliding_window={window!r}')
     return tuple(window if kind == KINDS[True] else 0 for kind in kinds)
 
@@ -78,8 +80,11 @@ def layer_fields(arch: Arch, family: Family) -> dict[str, Any]:
     """Makes the fields that say which layers have a window, or positions."""
     windows = [layer.window for layer in arch.all_layers]
     window = max(windows)
-    fields = {'use_sliding_window': window > 0, 'sliding_window': window or None}
-    fields['no_rope_layers'] = [int(x.rope is not None) for x in arch.all_layers]
+    fields: dict[str, Any] = {
+        'use_sliding_window': window > 0,
+        'sliding_window': window or None,
+        'no_rope_layers': [int(layer.rope is not None) for layer in arch.all_layers],
+    }
     # Without the list, a family with two ropes has a pattern of its own.
     if window or family.ropes_by_kind:
         fields['layer_types'] = [KINDS[size > 0] for size in windows]
@@ -94,11 +99,10 @@ def read_ropes(
     transformers converts to its newest spelling.
     """
     stated, limit = config.rope_parameters, config.max_position_embeddings
+    if not family.ropes_by_kind:
+        return dict.fromkeys(KINDS, hf_rope.read_rope(stated, max_positions=limit))
     return {
-        kind: hf_rope.read_rope(
-            stated[kind] if family.ropes_by_kind else stated, max_positions=limit
-        )
-        for kind in KINDS
+        kind: hf_rope.read_rope(stated[kind], max_positions=limit) for kind in KINDS
     }
 
 
