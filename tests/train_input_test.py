@@ -14,6 +14,7 @@ import pytest
 from passk_jax import train
 from passk_jax.runs import commits
 from passk_jax.runs.checkpoints import Checkpoints
+from passk_jax.setup import first_problem
 from tests import tiny
 
 
@@ -30,6 +31,19 @@ def test_a_directory_of_another_config_is_refused_and_untouched(finished_run, tm
     with pytest.raises(ValueError, match=r'advantage.k: 2 there, 3 now'):
         tiny.run(other, workdir)
     tiny.assert_same_run(workdir, finished_run, last=5)
+
+
+def test_a_new_run_whose_gold_is_judged_wrong_ends_before_step_0(
+    finished_run, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(first_problem, 'right_response', lambda *_: 'no idea')
+    with pytest.raises(ValueError, match="as a response, 'no idea', is judged wrong"):
+        tiny.run(tiny.make_config(), tmp_path / 'new')
+    assert not (tmp_path / 'new' / 'metrics.jsonl').exists()
+    assert not any((tmp_path / 'new' / 'checkpoints').iterdir())
+    # A run that has begun shows no first problem.
+    shutil.copytree(finished_run, tmp_path / 'begun')
+    assert tiny.run(tiny.make_config(), tmp_path / 'begun')
 
 
 def test_a_run_goes_on_from_before_a_corrupted_checkpoint(

@@ -55,11 +55,13 @@ from passk_jax.verifiers.scaling import (
     times,
 )
 from passk_jax.verifiers.tokens import literal
-from passk_jax.verifiers.trees import Node, names
-from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT
+from passk_jax.verifiers.trees import Name, Node, names
+from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
 
 # Blanks, except between two numbers.
+# ab_{16} may be a product.
+_SMALL_DIGITS = re.compile(r'[0-9a-z]+_(?:\{[0-9]+\}|[0-9]+)')
 _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
 _LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
 _UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
@@ -113,11 +115,22 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
             return compare(gold, item)
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
+    match answer:
+        case Several((first, Inequality(_, (Expression(_, Name(name)), _), (r'\ne',)))):
+            # x + 1, x \ne 1: the answer, and where it is defined.
+            if not isinstance(gold, Several) and name in _names(gold):
+                return compare(gold, first)
     if not isinstance(gold, Equation) and isinstance(answer, Equation):
         return _compare_chain(gold, answer, compare, judge)
     if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
         return compare(gold, read(answer.text))
     return _RULES[type(gold)](gold, answer, compare, judge)
+
+
+def _names(form: Form) -> frozenset[str]:
+    items = form.items if isinstance(form, Equation) else (form,)
+    trees = [item.tree for item in items if isinstance(item, Expression)]
+    return frozenset(name for tree in trees if tree for name in names(tree))
 
 
 def _expression(
@@ -130,7 +143,12 @@ def _expression(
                 return compare(gold, _with_unit(answer))
             pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
             return any_of(judge.same(*pair) for pair in pairs)
-        case Quantity():
+        case Quantity(value, unit):
+            letter = letter_of(unit)
+            if letter and letter in _names(gold):
+                # Beside 5s, 5 s is a product.
+                product = combined('*', value, Expression(letter, Name(letter)))
+                return compare(gold, product)
             return _number_and_quantity(gold, answer, compare)
         case Collection((item,)) | Union((item,)):
             return compare(gold, item)
@@ -203,6 +221,8 @@ def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | Non
     """Compares two values with units, perhaps of different sizes."""
     units = gold.unit, answer.unit
     dimensions = {unit.dimension for unit in units}
+    if dimensions == {DEGREE, RADIAN}:
+        return compare(*map(_convert_degrees, (gold, answer)))
     if units[0] != units[1] and len(dimensions) > 1 and '' not in dimensions:
         return False
     bare = [unit for unit in units if not unit.dimension]
@@ -212,7 +232,14 @@ def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | Non
     return compare(*(times(form.value, form.unit.factor) for form in (gold, answer)))
 
 
+def _convert_degrees(form: Quantity) -> Form:
+    in_degrees = form.unit.dimension == DEGREE
+    return convert_to_radians(form.value) if in_degrees else form.value
+
+
 def _based(gold: Based, answer: Form, compare: Compare, judge: Judge) -> bool | None:
+    if isinstance(answer, Expression) and _SMALL_DIGITS.fullmatch(answer.source):
+        return gold == read(answer.source.upper())
     return False
 
 
@@ -306,6 +333,10 @@ def _words(gold: Words, answer: Form, compare: Compare, judge: Judge) -> bool | 
             return _letters(source) == gold.text.replace(' ', '')
         case Option(letter, ''):
             return gold.text == letter.casefold()
+        case Several(items) if all(isinstance(item, Option) for item in items):
+            # A, C, D for ACD.
+            letters = [item.letter for item in items if isinstance(item, Option)]
+            return gold.text == ''.join(letters).casefold()
         case Collection(()):
             return gold.text in NO_SOLUTION
     return False

@@ -27,7 +27,7 @@ from passk_jax.verifiers.trees import Node
 
 _LATEX = (math_verify.LatexExtractionConfig(),)
 _TOLERANCE = 1e-6
-_APART = re.compile(r'[0-9]\s*[\s"\']\s*[0-9]')
+_APART = re.compile(r'[0-9]\s*(?:[\s"\']|\\text\{[^{}]*\})\s*[0-9]')
 
 
 class ParseError(ValueError):
@@ -71,8 +71,9 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _compare_by_math_verify(gold: str, answer: str) -> bool:
-    # math-verify would drop words ("14 or more") and join separate numbers.
-    if _words_of(answer) != _words_of(gold) or _APART.search(answer):
+    # math-verify would drop words ("14 or more"), marks (9'), and join numbers.
+    alike = _words_of(answer) == _words_of(gold) and _marks(answer) == _marks(gold)
+    if not alike or _APART.search(answer):
         raise ParseError(answer)
     golds, answers = list(_parse_gold(gold)), list(_parse(answer))
     # math-verify's own time limits use SIGALRM, as the pool's do.
@@ -89,6 +90,11 @@ def _words_of(text: str) -> list[str]:
     return re.findall(
         '[^\\W\\d_]{2,}', ' '.join(re.findall(r'\\text\{([^{}]*)\}', text))
     )
+
+
+def _marks(text: str) -> list[str]:
+    """Returns the primes, and the subscripts of numbers."""
+    return re.findall("'|(?<=[0-9])_", text)
 
 
 def _number(parsed: list[Any]) -> Any:

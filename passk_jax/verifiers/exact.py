@@ -8,7 +8,7 @@ as ``\sqrt{2}``.
 
 The tolerance is relative. A decimal of at least six places and six significant digits
 may stand for a number without a finite decimal: it must be that number rounded or cut
-at its last digit, within a millionth (0.333333 for 1/3; not 0.3333, not 0.333334). A
+at its last digit (0.166667 or 0.166666 for 1/6; not 0.1667, not 0.166668). A
 decimal of at least 15 digits may differ from any number by the error of a double, a
 relative 1e-14 (0.30000000000000004 for 0.3). Exact numbers are compared exactly.
 """
@@ -19,6 +19,7 @@ import operator
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from passk_jax.verifiers.trees import Apply, Node, Number
 
@@ -28,7 +29,7 @@ _MOST_BITS = 2**15
 _MOST_WORK = 2**20
 _MOST_FACTORIAL = 3000
 _ROUNDED_DIGITS, _DOUBLE_DIGITS = 6, 15
-_ROUNDED_TOLERANCE, _DOUBLE_TOLERANCE = Fraction(1, 10**6), Fraction(1, 10**14)
+_DOUBLE_TOLERANCE = Fraction(1, 10**14)
 
 _MOST_DIGITS = 4096
 _INTEGER = re.compile(r'[+-]?[0-9]+')
@@ -64,29 +65,32 @@ def same(gold: Node, answer: Node) -> bool | None:
 
 def stands_for(decimal: Number, exact: Fraction) -> bool:
     """Returns whether a decimal is this number rounded, or its double."""
-    error = abs(decimal.value - exact)
-    if _digits(decimal) >= _DOUBLE_DIGITS and error <= _DOUBLE_TOLERANCE * abs(exact):
+    error = exact - decimal.value
+    allowed = _DOUBLE_TOLERANCE * abs(exact)
+    if _digits(decimal) >= _DOUBLE_DIGITS and abs(error) <= allowed:
         return True
     endless = exact.denominator
     for factor in (2, 5):
         while endless % factor == 0:
             endless //= factor
-    return endless > 1 and error <= tolerance(decimal)
+    return endless > 1 and is_rounding(decimal, error)
 
 
-def tolerance(decimal: Number) -> Fraction:
-    """Computes how far a decimal may be from the number that it stands for.
+def is_rounding(decimal: Number, error: Any) -> bool:
+    """Returns whether a decimal is a number rounded or cut at its last digit.
 
-    A short decimal has no tolerance.
+    Args:
+        decimal: a literal; shorter ones than six places and digits are exact.
+        error: the number less the decimal, as a fraction or an ``mpf``.
 
-    >>> tolerance(Number(Fraction(333333, 10**6), places=6))
-    Fraction(166667, 500000000000)
+    >>> is_rounding(Number(Fraction(166667, 10**6), places=6), Fraction(-1, 3 * 10**6))
+    True
     """
     places = decimal.places or 0
     if min(places, _digits(decimal)) < _ROUNDED_DIGITS:
-        return Fraction(0)
-    last_place = Fraction(1, 10**places)
-    return min(last_place, _ROUNDED_TOLERANCE * (abs(decimal.value) + last_place))
+        return False
+    last_places = error * 10**places * (1 if decimal.value > 0 else -1)
+    return bool(-0.5 <= last_places < 1)
 
 
 def _digits(decimal: Number) -> int:

@@ -7,7 +7,8 @@ spelling                      form                what counts
 ============================  ==================  ===================================
 ``\frac12``, ``2x+1``         Expression          the value, everywhere
 ``50\%``, ``90^\circ``,       Quantity            the value; a unit if both have one
-``5\text{ cm}``, ``\$5``
+``5\text{ cm}``, ``\$5``,
+``1\text{ h }20\text{ min}``
 ``66_8``                      Based               digits and base
 ``(1,2)``, ``[1,2)``          Bracketed           items in order, and the brackets
 ``1,2``, ``1\text{ or }2``    Several             items and repeats, in any order; in
@@ -17,9 +18,11 @@ spelling                      form                what counts
 ``1:2``                       Ratio               quotients of the parts, in order
 ``4:30``, ``4:30 p.m.``       Clock               hours, minutes and half of the day
 ``x=5``, ``a+b=5``            Equation            up to a factor; ``x=5`` is 5 too
-``x>3``, ``1\le x<2``         Inequality          the interval of a variable
+``x>3``, ``1\le x<2``,        Inequality          the interval of a variable
+``x>1\text{ and }x<2``
 ``\begin{pmatrix}...``        Matrix              entries in their places; rows may be
-                                                  lists: ``[[1],[2]]``
+                                                  lists: ``[[1],[2]]``; a factor
+                                                  and ``^T`` are worked out
 ``A``, ``\text{(C)}``,        Option              the letter, in any case
 ``C) 5``, ``E: a text``
 ``\text{even}``, ``LQSX``     Words               letters in order, in any case

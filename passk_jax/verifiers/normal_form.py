@@ -44,7 +44,7 @@ SIGNS = {
     **{'∗': '*', '∶': ':', '℃': r'^\circ \text{C}', '℉': r'^\circ \text{F}'},
     **{'∖': r'\setminus ', '∠': r'\angle ', '△': r'\triangle ', '→': r'\to '},
     **{'⌊': r'\lfloor ', '⌋': r'\rfloor ', '⌈': r'\lceil ', '⌉': r'\rceil '},
-    **{'⟨': r'\langle ', '⟩': r'\rangle ', '∑': r'\sum ', '∏': r'\prod '},
+    **{'⟨': '(', '⟩': ')', '∑': r'\sum ', '∏': r'\prod '},
     **{'∫': r'\int ', '∂': r'\partial ', '≡': r'\equiv ', '∼': r'\sim '},
     **{
         letter: rf'\mathbb{{{plain}}}'
@@ -52,7 +52,9 @@ SIGNS = {
     },
     **{'€': r'\text{euros}', '£': r'\text{pounds sterling}', '¥': r'\text{yuan}'},
     **{'￥': r'\text{yuan}', '¢': r'\text{cents}', 'π': r'\pi ', 'ϕ': r'\phi '},
-    **{'µ': r'\mu ', 'Ω': r'\Omega ', '％': '%'},
+    **{'µ': r'\mu ', 'Ω': r'\Omega ', '％': '%', '₹': r'\text{rupees}'},
+    **{'㎡': r'\text{ m}^2', '㎥': r'\text{ m}^3', '㎠': r'\text{ cm}^2'},
+    **dict.fromkeys('✓✔✅☑■□∎', ' '),
     **{chr(ord('α') + i): rf'\{name} ' for i, name in enumerate(GREEK_LETTERS)},
     **{
         chr(ord('Α') + i): rf'\{name.capitalize()} '
@@ -70,7 +72,9 @@ _INVISIBLE = re.compile(
     '[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f'
     '\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]'
 )
-_ENCLOSED = re.compile(r'\\\((.*)\\\)|\\\[(.*)\\\]|"(.*)"|``(.*)\'\'', re.DOTALL)
+_ENCLOSED = re.compile(
+    r'\\\((.*)\\\)|\\\[(.*)\\\]|"(.*)"|``(.*)\'\'|\'([^\']*)\'', re.DOTALL
+)
 _BOLD = re.compile(r'(?<![\w)\]}*])(\*\*|__)((?:(?!\1)[^*]){1,300})\1(?![\w({*])')
 
 # Pattern -> replacement, in order.
@@ -78,14 +82,27 @@ COMMANDS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         # Groups of digits, before the blanks of LaTeX go.
-        (r'(?<=[0-9])(?:\{,\}|,\s*\\!\s*|\\!\s*,|\{\\,\})(?=[0-9]{3}(?![0-9]))', ''),
+        (r"(?<=[0-9])(?:\{,\}|,\s*\\!\s*|\\!\s*,|\{\\,\}|')(?=[0-9]{3}(?![0-9]))", ''),
         (r'(?<=[0-9])\{,\}(?=[0-9])', '.'),
         (r'(?<=[0-9])\{\.\}(?=[0-9])', '.'),
-        (r'\{\s*([:=,])\s*\}', r'\1'),
+        (r'(?<![\^_])(?:\\(?:text|math(?:rm|bin|rel|punct))\s*)?'
+         r'\{\s*([-+:=<>,]|\\%)\s*\}', r'\1'),
+        # 3 x 10^5
+        (r'(?<=[0-9])\s*[xX]\s*(?=10\s*(?:\^|\*\*))', r'\\times '),
         # Layout.
         (r'\\(?:left|right|[bB]ig{1,2}[lrm]?)(?![a-zA-Z])\s*(?:\.(?!\d))?', ''),
         (r'\\(?:display|text|script|scriptscript)style(?![a-zA-Z])', ' '),
         (r'\\(?:no)?limits(?![a-zA-Z])', ''),
+        (r'\\(?:nonumber|notag|newline|par|noindent|relax|null|(?:math)?strut|space|[hv]fill?'
+         r'|(?:small|med|big)skip|centering|checkmark|qed)(?![a-zA-Z])', ' '),
+        (r'\\(?:hskip|kern|mkern|mskip) *-?[0-9.]+ *(?:em|ex|pt|mu|cm|mm)', ' '),
+        (r'\\(?:blacksquare|square|Box) *[.]?\s*$', ''),
+        (r'</?(?:b|i|u|em|strong|span|p|answer|mark)>', ''),
+        # siunitx
+        (r'\\num *\{([^{}]*)\}', r'\1'),
+        (r'\\ang *\{([^{}]*)\}', r'\1^\\circ '),
+        (r'\\(?:SI|qty) *\{([^{}]*)\} *\{([^{}\\]*)\}', r'\1\\text{ \2}'),
+        (r'\\(?:si|unit) *\{([^{}\\]*)\}', r'\\text{ \1}'),
         (r'\\(?:bf|it|sf|tt|cal|large|Large|LARGE|huge|Huge|small|tiny|normalsize'
          r'|footnotesize|scriptsize)(?![a-zA-Z])', ' '),
         # Colours and frames go with their options; their content stays.
@@ -94,13 +111,24 @@ COMMANDS = tuple(
         (r'\\(?:(?:text|math)?color|colorbox|parbox|raisebox|scalebox|rotatebox|enclose)'
          r'\s*(?:\[[^\[\]{}]*\]\s*)*\{[^{}]*\}', ''),
         (r'\\resizebox\s*\{[^{}]*\}\s*\{[^{}]*\}', ''),
+        (r'\\(?:style|class|cssId|href|htmlClass|htmlId|require)\s*\{[^{}]*\}', ''),
         (r'\\(?:framebox|makebox|bbox|tcbox|tcboxmath|shadowbox|ovalbox|Ovalbox'
          r'|doublebox|Aboxed)\s*(?:\[[^\[\]{}]*\]\s*)*(?=\{)', ''),
         (r'(?:\\(?:text|mbox|fbox|boxed)\s*)?'
          r'\{\s*\$((?:[^${}]|\{(?:[^${}]|\{[^${}]*\})*\})*)\$\s*\}', r'{\1}'),
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
+        (r'\^ *\{\\phantom *\{[^{}]*\} *\}', ''),
         (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
+        (r'\\(?:under|over)brace *(\{[^{}]*\}) *[_^] *'
+         r'(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w)', r'\1'),
         (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
+        # A system of equations is a list; cases with conditions are not.
+        (r'\\begin\{[dr]?cases\}([^&]*)\\end\{[dr]?cases\}'
+         r'|^\s*\\\{\s*\\begin\{(?:array|matrix)\}(?:\{[lcr]*\})?([^&]*)\\end\{[a-z]*\}\s*$',
+         lambda match: (match[1] or match[2]).replace('\\\\', ', ')),
+        (r'(?<![A-Za-z])([A-Za-z])(\s*&?\s*=\s*&?[^&=\\]*(?:\\[a-z]+[^&=\\]*)*)\\\\\s*'
+         r'(?=(?!\1)[A-Za-z]\s*&?\s*=)', r'\1\2, '),
+        (r'\\q?quad\s*(?=[A-Za-z]\s*=)', ', '),
         (r'\\(?:begin|end)\{(?:aligned|align\*?|gathered|gather\*?|equation\*?|split'
          r'|math|displaymath|center)\}', ' '),
         # Blanks.
@@ -131,10 +159,40 @@ COMMANDS = tuple(
         (r'(?<=\.[0-9])([0-9]*)\\text\{e\}(?=\+[0-9])', r'\1e'),
         (r'(?<=[0-9 ])\{\s*(\\text\{[^{}]*\})\s*\}', r'\1'),
         (r'\\math(?:it|sf|tt|bf|normal)\{\s*([A-Za-z]{2,})\s*\}', r'\\text{\1}'),
-        (r'\\(?:mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm|pmb|underline'
-         r'|ensuremath|boxed|fbox|mathop|mathord|mathcal|vec|hat|tilde)\s*(?=\{)', ''),
+        (r'\\(?:mathbf|mathit|mathsf|mathtt|mathnormal|boldsymbol|bm|pmb|underline|bold'
+         r'|ensuremath|boxed|fbox|mathop|mathord|mathcal|vec|hat|tilde|smash|[lrc]lap'
+         r'|mathrlap|centerline)\s*(?=\{)', ''),
+        (r'\\rm *\{([^{}]*)\}', r'\\text{\1}'),
         (r'\\rm(?![a-zA-Z])', ' '),
+        (r'\\text\{([^{}]*)\\text\{([^{}]*)\}([^{}]*)\}', r'\\text{\1\2\3}'),
+        (r'\\text\{\s*(\\[a-zA-Z]+)\s*\}', r'\1 '),
+        (r'\\text\{\s*(sin|cos|tan|cot|sec|csc|ln|log|lg|exp|arcsin|arccos|arctan)\s*\}',
+         r'\\\1 '),
         (r'\\text\{\s*\}|\\#', ' '),
+        # Braces around nothing, a name of a function, digits before a base.
+        (r'(?<![A-Za-z}])\{\s*\}|(?<=[0-9])\{\s*\}', ''),
+        (r'(?<![A-Za-z}])\{\s*(\\(?:sin|cos|tan|cot|sec|csc|ln|log|lg'
+         r'|overline *\{[0-9]+\})|[0-9]+(?=\}_))\s*\}(?=[\^_]|$)', r'\1'),
+        (r'\\text\{\s*,?\s*(?:for|where|with|when|if|provided that)\s*\}'
+         r'(?=\s*[A-Za-z]\s*(?:\\ne|\\not *=))', ', '),
+        (r'(?<!\\)\\&', r'\\text{ and }'),
+        (r'(\\(?:sin|cos|tan|cot|sec|csc) *\(? *[0-9]+) *\\text\{ *degrees? *\}',
+         r'\1^\\circ '),
+        # A unit in brackets, or after a dot.
+        (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
+        (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|[\u4e00-\u9fff]{1,3})'
+         r'\s*[)\]]\.?$', r' \1'),
+        # Bases in words, binomials.
+        (r'(?<=[0-9A-Z})])\s*(?:\\text\{\s*)?\(?(?:in )?base[ -]*\}? *'
+         r'([0-9]+|[a-z]+)\)?\s*\)?\}?$', r'_{\1}'),
+        (r'_\{\s*(?:\\text\{\s*base *\}? *|\( *)([0-9]+|[a-z]+) *[)}]?\s*\}$',
+         r'_{\1}'),
+        (r'(?:\\text\{C\}|(?<![A-Za-z0-9}])C)_(?:\{ *([0-9]+) *\}|([0-9]))'
+         r'\^(?:\{ *([0-9]+) *\}|([0-9]))', r'\\binom{\1\2}{\3\4}'),
+        (r'(?<![A-Za-z0-9)}\]])[_^](?:\{ *([0-9]+) *\}|([0-9])) *(?:\\text\{C\}|C)'
+         r'_(?:\{ *([0-9]+) *\}|([0-9]))', r'\\binom{\1\2}{\3\4}'),
+        (r'(?<![A-Za-z0-9}\\])C\( *([0-9]+) *, *([0-9]+) *\)', r'\\binom{\1}{\2}'),
+        (r'\{([^{}]*)\\choose(?![a-z])([^{}]*)\}', r'\\binom{\1}{\2}'),
         # Synonyms.
         (r'\\(?:[dtcs]|nice)frac(?![a-zA-Z])', r'\\frac'),
         (r'\{([^{}]*)\\over(?![a-z])([^{}]*)\}', r'\\frac{\1}{\2}'),
@@ -154,17 +212,26 @@ COMMANDS = tuple(
         (r'\\rbrack(?![a-zA-Z])', ']'),
         (r'\\lparen(?![a-zA-Z])', '('),
         (r'\\rparen(?![a-zA-Z])', ')'),
+        (r'\\langle(?![a-zA-Z])', '('),
+        (r'\\rangle(?![a-zA-Z])', ')'),
+        (r'^<([^<>=]*,[^<>=]*)>$', r'(\1)'),
+        (r'(?<=[)\]]) *(?:U|\\text\{ *U *\}) *(?=[(\[])', r'\\cup '),
+        (r'(?:(?<![A-Za-z])US|\\text\{US\}) *\\?\$|\\(?:text|math)dollar(?![a-z])',
+         r'\\$'),
         (r'\\colon(?![a-zA-Z])', ':'),
         (r'\\(?:ast|star)(?![a-zA-Z])', '*'),
         (r'\\(?:dots|cdots|dotsc|dotsb)(?![a-zA-Z])', r'\\ldots '),
         (r'\\bigcup(?![a-zA-Z])', r'\\cup '),
         (r'\\infin(?![a-zA-Z])', r'\\infty '),
+        (r'\\uppi(?![a-zA-Z])', r'\\pi '),
+        (r'\\surd(?![a-zA-Z])', r'\\sqrt '),
+        (r'\\cr(?![a-zA-Z])', r'\\\\'),
         (r'\\varepsilon(?![a-zA-Z])', r'\\epsilon '),
         (r'\\varphi(?![a-zA-Z])', r'\\phi '),
         (r'\\vartheta(?![a-zA-Z])', r'\\theta '),
         (r'\\backslash(?![a-zA-Z])', r'\\setminus '),
         (r'\\percent(?![a-zA-Z])|(?<!\\)%', r'\\%'),
-        (r'(?:\{\s*\})?\^\s*(?:\{\s*(?:\\circ|\\degree|o)\s*\}|\\degree)'
+        (r'(?:\{\s*\})?\^\s*(?:\{\s*(?:\\circ|\\degree|o|\\text\{\s*o\s*\})\s*\}|\\degree)'
          r'|\\(?:degree|textdegree|deg)(?![a-zA-Z])|(?<=[0-9])\^\s*\\text\{o\}'
             r'|(?<=[0-9])\^o(?![a-z])', r'^\\circ '),
         (r'\^\s*\\prime(?![a-zA-Z])|\^\{\s*\\prime\s*\}', "'"),
@@ -208,10 +275,9 @@ def normal_form(text: str) -> str:
 def _without_ends(text: str) -> str:
     """Removes punctuation at both ends of the text."""
     text = _BEGIN.sub('', text)
-    while text and (text[-1] in ' ,;:.' or text.endswith('\\\\')):
-        if text.endswith('..'):
-            break
-        text = text.removesuffix('\\\\') if text[-1] == '\\' else text[:-1]
+    while text and text[-1] in ' ,;:.\\' and not text.endswith('..'):
+        # A lone backslash is what a blank of LaTeX leaves at the end.
+        text = text[:-1]
     return text
 
 

@@ -100,7 +100,11 @@ def _agree(
         (answer, second, first),
     ):
         if isinstance(literal, Number) and literal.places is not None:
-            return abs(literal_value - other) <= _number(exact.tolerance(literal))
+            error = other - literal_value
+            if abs(mpmath.im(error)) < _TOLERANCE:
+                # A short decimal is exact.
+                rounded = exact.is_rounding(literal, mpmath.re(error))
+                return rounded or _close(first, second)
     return _close(first, second, tolerance)
 
 

@@ -28,10 +28,12 @@ from passk_jax.verifiers.forms import (
     is_read,
 )
 from passk_jax.verifiers.normal_form import normal_form
+from passk_jax.verifiers.relations import conjunction
+from passk_jax.verifiers.scaling import combined, number
 from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
 from passk_jax.verifiers.syntax import parse
 from passk_jax.verifiers.tokens import UnreadableError
-from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit
+from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit, sum_of_units
 from passk_jax.verifiers.vocabulary import BASES, FORMULAS, NUMBERS, SHORT_WORDS
 
 MOST_CHARACTERS = 512
@@ -39,14 +41,16 @@ _MOST_DEPTH = 6
 
 _OPTION = re.compile(r'(?:\\text\{\s*)?\(?\s*([A-Z])\s*\)?[.:]?(?:\s*\})?')
 _OPTION_TEXT = re.compile(
-    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=\s)|([A-Z])\s*-(?=\s))'
+    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-Z])\s*-(?=\s))'
     r'\s*[.:]?\s*(\}?)\s*(\S.{0,400})',
     re.DOTALL,
 )
 _LETTER_AND_TEXT = re.compile(r'^([A-Z])\s*\\text\{\s*([:.)])')
+# (A)(B) and (A), (B) are two letters.
+_MORE_LETTERS = re.compile(r'[,;/&]|(?:\\text\{ *)?\( *[A-Z] *\)')
 _INTRODUCTION = re.compile(
-    r'(\\text\{\s*)?(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
-    r'(?:\s+is|\s*:)?(?=[\s(:{])[\s:]*',
+    r'(\\text\{\s*)?(?:(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
+    r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:)))[\s:]*',
     re.IGNORECASE,
 )
 _TEXT = re.compile(r'\\text\{([^{}]*)\}')
@@ -61,19 +65,26 @@ _BASED = re.compile(
     r'_(?:\{\s*(?:\\text\{)?\s*([0-9]{1,4}|[a-z]+)\s*\}?\s*\}|([0-9]{1,4}))'
 )
 _MATRIX = re.compile(
-    r'\\begin\{([pbB]?|small)(?:matrix|array)\}(?:\{[lcr|]*\})?(.*)'
-    r'\\end\{\1(?:matrix|array)\}',
+    r'(?:([^&=<>]{1,60}?)(?:\s|\\cdot|\\times|\*)*)?'
+    r'\\begin\{([pbB]?|small)(?:matrix|array)\*?\}(?:\{[lcr|]*\}|\[[lcr]\])?(.*)'
+    r'\\end\{\2(?:matrix|array)\*?\}',
+    re.DOTALL,
+)
+_TRANSPOSE = re.compile(
+    r'([(\[].*[)\]]|\\begin.*\\end\{[a-z]*\})'
+    r'\^[\s{]*(?:T|\\(?:top|intercal|text\{T\}))[\s}]*',
     re.DOTALL,
 )
 _CURRENCY = re.compile(
     r'(-?)\s*(?:\\?\$|(?:\\text\{)?\s*(\$|Rs\.?|USD|EUR|[a-z ]+(?=\}))\s*\}?)'
     r'\s*(?=[0-9.(\\])'
 )
+_SEMICOLON = re.compile(';')
 _BY_SIGN = re.compile(r'=|\\approx|\\sim')
 _ORDERS = re.compile(r'<|>|\\le(?![a-z])|\\ge(?![a-z])|\\ne(?![a-z])')
 _ORS = re.compile(
     r'\\text\{\s*,?\s*(?:or|and|或|和)\s*\}|\\(?:text|quad)\{,\s*(?:and|or)\s*\}'
-    r'|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|\\lor(?![a-z])|\\vee(?![a-z])|;|或|和'
+    r'|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|\\(?:lor|vee|land|wedge)(?![a-z])|;|或|和|且'
 )
 _TO = re.compile(r':|\\text\{\s*(?:to|:)\s*\}|(?<=[\s\d])to(?=[\s\d])')
 
@@ -93,9 +104,11 @@ def read_normal(text: str, depth: int = 0) -> Form:
         if 'matrix' not in text and 'array' not in text
         else text
     )
-    text = re.sub(r'^\\(?:approx|sim|therefore)(?![a-z])\s*', '', text)
+    text = re.sub(
+        r'^\\(?:approx|sim|therefore|Rightarrow|implies)(?![a-z])\s*', '', text
+    )
     if match := _INTRODUCTION.match(text):
-        text = normal_form((match[1] or '') + text[match.end() :])
+        text = normal_form((match[1] or '') + text[match.end() :]) or text
     for reader in _READERS:
         if form := reader(text, depth + 1):
             return form
@@ -113,7 +126,7 @@ def _option(text: str, depth: int) -> Form | None:
     behind = match[6]
     if text.startswith(r'\text{') and not match[5]:
         behind = r'\text{' + behind
-    if _ORS.match(behind):
+    if _ORS.match(behind.removeprefix(r'\text{')) or _MORE_LETTERS.match(behind):
         return None
     # E: and C) precede a text; (A) may be a factor.
     if match[1] and not re.match(r'\s|\}|\\text', text[match.start(1) + 2 :]):
@@ -178,16 +191,27 @@ def _neighbours(text: str) -> bool:
 
 
 def _matrix(text: str, depth: int) -> Form | None:
-    match = _MATRIX.fullmatch(text)
-    if not match or r'\begin' in match[2]:
+    """Reads a matrix, perhaps with a factor before it, or a transpose."""
+    if match := _TRANSPOSE.fullmatch(text):
+        form = read_normal(match[1], depth)
+        if isinstance(form, Bracketed):
+            return Matrix(tuple((item,) for item in form.items))
+        if isinstance(form, Matrix) and len({len(row) for row in form.items}) == 1:
+            return Matrix(tuple(zip(*form.items, strict=True)))
         return None
-    rows = [row for row in match[2].split('\\\\') if row.strip()]
-    return Matrix(
-        tuple(
-            tuple(read_normal(normal_form(entry), depth) for entry in row.split('&'))
-            for row in rows
-        )
-    )
+    match = _MATRIX.fullmatch(text)
+    if not match or r'\begin' in match[3]:
+        return None
+    rows = [row for row in match[3].split('\\\\') if row.strip()]
+    entries = [
+        [read_normal(normal_form(entry), depth) for entry in row.split('&')]
+        for row in rows
+    ]
+    if match[1]:
+        ones = {'-': '-1', '+': '1'}
+        factor = read_normal(normal_form(ones.get(match[1], match[1])), depth)
+        entries = [[combined('*', factor, entry) for entry in row] for row in entries]
+    return Matrix(tuple(map(tuple, entries)))
 
 
 def _brackets(text: str, depth: int) -> Form | None:
@@ -198,7 +222,9 @@ def _brackets(text: str, depth: int) -> Form | None:
     opening, content, closing = outer
     if opening == r'\{':
         return _collection(content, depth)
-    parts = split_commas(content, bracketed=True)
+    parts = split_top(content, _SEMICOLON)[0]
+    if len(parts) < 2 or '' in parts:
+        parts = split_commas(content, bracketed=True)
     if len(parts) > 1:
         rows = [outer_brackets(part.strip()) for part in parts]
         if all(row and row[::2] == ('[', ']') for row in [outer, *rows]):
@@ -234,16 +260,22 @@ def _items(parts: list[str], depth: int) -> tuple[Form, ...]:
 
 
 def _several(text: str, depth: int) -> Form | None:
-    parts = [part for piece in split_top(text, _ORS)[0] for part in split_commas(piece)]
+    pieces, signs = split_top(text, _ORS)
+    parts = [part for piece in pieces for part in split_commas(piece)]
     parts = [part for part in parts if part.strip()]
-    if len(parts) > 1:
-        return Several(_items(parts, depth))
-    return None
+    if len(parts) < 2:
+        return None
+    items = _items(parts, depth)
+    if not re.search('or|vee|或', ''.join(signs)):
+        return conjunction(items) or Several(items)
+    # A or C is neither AC nor both.
+    options = all(isinstance(item, Option) for item in items)
+    return _as_words(text) if options else Several(items)
 
 
 def _several_signs(text: str, depth: int) -> Form | None:
     r"""Reads both values of an answer with ``\pm``."""
-    if r'\pm' not in text:
+    if r'\pm' not in text and r'\mp' not in text:
         return None
     values = (
         text.replace(r'\pm', plus).replace(r'\mp', minus)
@@ -254,13 +286,22 @@ def _several_signs(text: str, depth: int) -> Form | None:
 
 def _union(text: str, depth: int) -> Form | None:
     parts, signs = split_top(text, re.compile(r'\\cup(?![a-z])'))
-    return Union(_items(parts, depth)) if signs else None
+    if not signs or split_top(text, _BY_SIGN)[1]:
+        return None
+    items = _items(parts, depth)
+    if all(isinstance(item, Collection) for item in items):
+        # The union of {1} and {2} is {1, 2}.
+        return Collection(tuple(part for item in items for part in item.items))
+    return Union(items)
 
 
 def _member(text: str, depth: int) -> Form | None:
-    match = re.fullmatch(r'\(?[A-Za-z]\)?\s*\\in\s+?(?![a-z])(.*)', text)
-    match = match or re.fullmatch(r'[A-Za-z]\s*\\in\s*([\[(\\].*)', text)
-    return read_normal(normal_form(match[1]), depth) if match else None
+    match = re.fullmatch(r'\(?[A-Za-z](?:,\s*[A-Za-z])*\)?\s*\\in(?![a-z])(.*)', text)
+    # Braces without a backslash: {x | x > 1}.
+    match = match or re.fullmatch(r'(?=([A-Za-z]))\1\s*\|\s*(?=[^|]*\1)([^|=]*)', text)
+    return (
+        read_normal(normal_form(match[match.lastindex or 1]), depth) if match else None
+    )
 
 
 def _relation(text: str, depth: int) -> Form | None:
@@ -294,6 +335,11 @@ def _based(text: str, depth: int) -> Form | None:
     if base == 10 and digits.isdigit():
         return read_normal(f'{match[1]}{digits}', depth)
     return Based(match[1] + digits, base) if base else None
+
+
+def _sum_of_units(text: str, depth: int) -> Form | None:
+    total = sum_of_units(text)
+    return Quantity(number(total[0]), total[1]) if total else None
 
 
 def _quantity(text: str, depth: int) -> Form | None:
@@ -334,7 +380,7 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'(.*[0-9)}\].])\s*\\%', re.DOTALL), lambda match: PERCENT),
     (
         re.compile(
-            r'(.*[^\s])\s*\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*)?([CF])?\s*\}?',
+            r'((?!.*(?<![a-z])(?:sin|cos|tan|cot|sec|csc)).*[^\s])\s*\^\s*\{?\s*\\circ\s*\}?\s*(?:\\text\{\s*)?([CF])?\s*\}?',
             re.DOTALL,
         ),
         lambda match: {'C': 'celsius', 'F': 'fahrenheit'}.get(match[2], DEGREE),
@@ -342,8 +388,8 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _option, _words, _matrix, _brackets, _several, _several_signs, _union, _member,
-    _relation, _ratio, _based, _quantity,
+    _option, _words, _matrix, _brackets, _sum_of_units, _several, _several_signs,
+    _union, _member, _relation, _ratio, _based, _quantity,
 )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """Equations and inequalities: the value of a name, the interval of a variable."""
 
 import re
+from collections.abc import Sequence
 
+from passk_jax.verifiers import exact
 from passk_jax.verifiers.forms import (
     Bracketed,
     Collection,
@@ -130,6 +132,36 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
         (']' if signs[1] == r'\le' else ')'),
     )
     return name, Bracketed(opening, (items[0], items[2]), closing)
+
+
+def conjunction(items: Sequence[Form]) -> Inequality | None:
+    r"""Joins two bounds of a variable: ``x > 1`` and ``x < 2`` are ``1 < x < 2``.
+
+    Returns ``None`` unless there are a lower bound and a larger upper bound.
+    """
+    bounds = {}
+    for form in items if len(items) == 2 else ():
+        named = interval(form) if isinstance(form, Inequality) else None
+        if named is None or not isinstance(named[1], Bracketed):
+            return None
+        first, last = named[1].items
+        if last == _INFINITY and is_number(first):
+            bounds['low'] = named[0], first, named[1].opening
+        elif first == _minus_infinity() and is_number(last):
+            bounds['high'] = named[0], last, named[1].closing
+    if len(bounds) < 2 or bounds['low'][0] != bounds['high'][0]:
+        return None
+    (name, low, opening), (_, high, closing) = bounds['low'], bounds['high']
+    try:
+        values = [exact.value(form.tree) for form in (low, high) if form.tree]
+    except exact.TooLargeError:
+        return None
+    if None in values or values[0] >= values[1]:
+        return None
+    signs = (r'\le' if opening == '[' else '<', r'\le' if closing == ']' else '<')
+    middle = Expression(name, Name(name))
+    source = f'{low.source} {signs[0]} {name} {signs[1]} {high.source}'
+    return Inequality(source, (low, middle, high), signs)
 
 
 def _minus_infinity() -> Expression:

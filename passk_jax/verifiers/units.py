@@ -23,7 +23,7 @@ from passk_jax.verifiers.vocabulary import (
     UNITS,
 )
 
-PERCENT, DEGREE = 'percent', 'degree'
+PERCENT, DEGREE, RADIAN = 'percent', 'degree', 'radian'
 MONEY = frozenset(('dollars', 'euros', 'sterling', 'yuan', 'yen', 'rupees'))
 
 
@@ -61,6 +61,10 @@ _UNIT_PIECE = re.compile(
     re.DOTALL,
 )
 # A factor or a divisor of a dimension.
+# One part of 2 hours 30 minutes, and what may join it to the next.
+_PART = re.compile(
+    r'([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+|[\u4e00-\u9fff]{1,2})\.?\s*(?:,|and\b)?\s*'
+)
 _FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]+))?')
 _MOST_PIECES = 12
 # Units that begin with a letter which alone is a variable.
@@ -95,6 +99,32 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
         if unit := _unit_after(value, pieces[start:]):
             return value.rstrip(), unit
     return None
+
+
+def sum_of_units(text: str) -> tuple[Fraction, Unit] | None:
+    r"""Reads a sum of smaller and smaller units, in the last of them.
+
+    >>> value, unit = sum_of_units(r'2\text{ hours and }30\text{ minutes}')
+    >>> value, unit.factor
+    (Fraction(150, 1), Fraction(60, 1))
+    """
+    plain = re.sub(r'\\text\{([^{}]*)\}', r' \1 ', text).strip()
+    parts = list(_PART.finditer(plain)) if plain[:1].isdigit() else []
+    if len(parts) < 2 or ''.join(part[0] for part in parts) != plain:
+        return None
+    units = [read_unit(rf'\text{{{part[2]}}}') for part in parts]
+    if None in units or len({unit.dimension for unit in units if unit}) > 1:
+        return None
+    factors = [unit.factor for unit in units if unit]
+    if not units[0] or not units[0].dimension or factors != sorted(set(factors))[::-1]:
+        return None
+    values = (Fraction(part[1]) * f for part, f in zip(parts, factors, strict=True))
+    return sum(values, Fraction(0)) / factors[-1], Unit(units[0].dimension, factors[-1])
+
+
+def letter_of(unit: Unit) -> str | None:
+    """Returns the letter that may be this unit or a variable: s, or a second."""
+    return next((x for x in sorted(UNIT_LETTERS) if _UNITS.get(x) == unit), None)
 
 
 def _unit_after(value: str, pieces: list[str]) -> Unit | None:
@@ -133,6 +163,8 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
     )
     text = re.sub(r'\\text\{([^{}]*)\}', r'\1', text).replace(r'\%', '%')
     text = re.sub(r'\bper cent\b', 'percent', text)
+    # As people write it: metres per second, not milliseconds.
+    text = re.sub(r'\bms(?=\s*\^\s*\{?\s*-)', 'm s', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
     text = ' '.join(text.replace('{', '').replace('}', '').split())
@@ -225,6 +257,9 @@ def _is_name(words: list[str], *, plain: bool) -> bool:
     if len(words) > 4 or any(word.lower() in NO_NAMES for word in words):
         return False
     if any(any(sign in word for sign in NO_NAMES if sign > 'z') for word in words):
+        return False
+    if any(re.fullmatch('[B-Zb-z]', word) for word in words[1:]):
+        # Percent of x is a product.
         return False
     if not all(
         re.fullmatch(r"[A-Za-z'-]+|[\u4e00-\u9fff]{1,6}", word) for word in words

@@ -28,7 +28,14 @@ BASES = {'binary': '2', 'octal': '8', 'hex': '16', 'sixteen': '16'}
 SHORT_WORDS = frozenset(_words('no yes on up'))
 # Names of constants, which are not words.
 FORMULAS = frozenset(_words('pi infinity inf oo theta alpha beta gamma lambda'))
-NO_SOLUTION = frozenset(('no solution', 'no solutions', 'none', 'empty', 'empty set'))
+NO_SOLUTION = frozenset(
+    ('none', 'empty', 'empty set', 'the empty set', '无解', '空集', '无实数解')
+).union(
+    f'{there}no {real}solution{plural}'
+    for there in ('', 'there is ', 'there are ')
+    for real in ('', 'real ')
+    for plural in ('', 's')
+)
 
 # Words that never belong to the name of a thing.
 NO_NAMES = frozenset(
@@ -36,7 +43,9 @@ NO_NAMES = frozenset(
     or and to not no nor than less more least most between about if when where mod is
     are equals except without but plus minus times over under above below none never
     undefined infinity infinite either neither both true false yes am pm a.m p.m
-    或 和 与 不 无 是 否 且 至 到 非 没有
+    squared cubed factorial choose halves thirds fourths fifths sixths sevenths eighths
+    ninths tenths hundredths thousandths
+    或 和 与 不 无 是 否 且 至 到 非 没有 以上 以下 以内 大于 小于 分之 多 余
 """)
 )
 # Names of things with three letters; longer names need no list.
@@ -89,6 +98,7 @@ celsius: 1 celsius
 fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
 /time: 1 hz hertz, 1000 khz
+ohm: 1 ohm ohms, 1000 kohm
 length*mass/time^2: 1 n newton newtons
 length^2*mass/time^2: 1 j joule joules, 1000 kj,
     3600000 kwh

@@ -5,6 +5,9 @@ import pytest
 from passk_jax.verifiers import mathematics
 from passk_jax.verifiers.pool import Pool
 from tests.verifiers.kinds import KINDS, SENTINELS
+from tests.verifiers.more_kinds import MORE_KINDS
+
+ALL = KINDS | MORE_KINDS
 
 
 def boxed(answer):
@@ -18,11 +21,11 @@ def pool():
         yield made
 
 
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', ALL)
 def test_right_spellings_are_right_and_look_alikes_wrong(kind, pool):
     cases = [
         (gold, answer, right)
-        for gold, *answers in KINDS[kind]
+        for gold, *answers in ALL[kind]
         for right, group in zip((True, False), answers, strict=True)
         for answer in group
     ]
@@ -36,9 +39,9 @@ def test_right_spellings_are_right_and_look_alikes_wrong(kind, pool):
     ] == []
 
 
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', ALL)
 def test_every_gold_is_right_as_it_stands_and_can_be_parsed(kind, pool):
-    golds = [gold for gold, _, _ in KINDS[kind]]
+    golds = [gold for gold, _, _ in ALL[kind]]
     verdicts = mathematics.compare([(gold, gold) for gold in golds], pool=pool)
     assert all(verdict.correct for verdict in verdicts)
     assert mathematics.unparsed(golds, pool=pool) == []
