@@ -3,7 +3,8 @@
     python -m benchmarks.tunix
 
 The model and the work are those of ``work.GENERATION`` and ``work.STEP``: 4.33 M
-parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies.
+parameters, 32 + 64 tokens, 8 rollouts a prompt, float32; then with real vocabularies,
+and those of ``work.SMOLLM2``.
 tunix runs in its own environment, with a cache of exactly the tokens that it needs.
 Both sides read the same weights, use one core, one thread, AdamW and one update a step,
 and verify within the step. The run prints how far their log-probabilities of the same
@@ -34,7 +35,9 @@ def main() -> None:
     shrink = works.small if args.small else lambda work: work
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
     for job, start in (('generate', works.GENERATION), ('step', works.STEP)):
-        for name, work in works.with_vocabularies(shrink(start)):
+        named = [*works.with_vocabularies(shrink(start))]
+        named.append((', SmolLM2-135M', shrink(works.SMOLLM2)))
+        for name, work in named:
             if not re.match(args.jobs, job + name):
                 continue
             rows, said = sides.beside(

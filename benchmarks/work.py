@@ -117,6 +117,22 @@ QWEN = Work(
 )
 """Qwen2.5-0.5B's shape and vocabulary, 8 sequences: compared with transformers."""
 
+SMOLLM2 = Work(
+    layers=30,
+    embed=576,
+    heads=9,
+    kv_heads=3,
+    head_dim=64,
+    mlp=1536,
+    vocab=49_152,
+    prompts=8,
+    rollouts=16,
+    prompt_tokens=88,
+    response_tokens=10,
+)
+"""SmolLM2-135M's shape and vocabulary, and a step of configs/smollm2.py: its longest
+prompt, to which all are padded, and the mean of its responses after the warm start."""
+
 VOCABULARIES: Mapping[str, int] = {'32k': 32_768, '152k': 151_936}
 """Sizes of real vocabularies, whose head is a large part of a small model."""
 

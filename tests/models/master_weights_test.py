@@ -1,3 +1,4 @@
+import functools
 import math
 import re
 
@@ -7,6 +8,52 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax.models import master_weights
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+@pytest.mark.parametrize(
+    ('x_shape', 'y_shape', 'dimensions'),
+    [
+        ((5, 6), (6, 7), (((1,), (0,)), ((), ()))),
+        ((5, 6), (7, 6), (((1,), (1,)), ((), ()))),
+        ((6, 5), (6, 7), (((0,), (0,)), ((), ()))),
+        ((2, 3, 4, 6), (4, 6, 7), (((2, 3), (0, 1)), ((), ()))),
+        ((2, 6, 3, 4), (4, 6, 7), (((1, 3), (1, 0)), ((), ()))),
+        ((2, 6, 5), (2, 6, 7), (((1,), (1,)), ((0,), (0,)))),
+    ],
+)
+def test_a_product_of_bfloat16_is_that_of_float32_rounded_once(
+    x_shape, y_shape, dimensions, dtype
+):
+    x = jax.random.normal(jax.random.key(0), x_shape).astype(jnp.bfloat16)
+    y = jax.random.normal(jax.random.key(1), y_shape).astype(jnp.bfloat16)
+    multiply = functools.partial(
+        master_weights.multiply, dimensions=dimensions, dtype=jnp.dtype(dtype)
+    )
+    have = jax.jit(multiply)(x, y)
+    wide = jax.lax.dot_general(*(z.astype('float32') for z in (x, y)), dimensions)
+    assert (have.dtype, have.shape) == (dtype, wide.shape)
+    tolerance = 1e-6 if dtype == 'float32' else 2**-8
+    np.testing.assert_allclose(have.astype('float32'), wide, rtol=tolerance, atol=1e-6)
+    # Neither factor was converted.
+    (types,) = re.findall(r'stablehlo.dot_general.* : (.*)', lowered(multiply, x, y))
+    factors, result = types.split(' -> ')
+    assert factors.count('xbf16') == 2
+    assert 'xf32' in result
+
+
+def lowered(function, *arguments) -> str:
+    return jax.jit(function).lower(*arguments).as_text()
+
+
+def test_a_product_of_float32_is_left_alone():
+    x, y = jnp.ones((6, 5)), jnp.ones((6, 7))
+    product = functools.partial(
+        master_weights.multiply, dimensions=(((0,), (0,)), ((), ())), dtype=jnp.float32
+    )
+    text = lowered(product, x, y)
+    assert 'transpose' not in text
+    assert 'case' not in text
 
 
 @pytest.mark.parametrize('rank_in', [1, 2])
