@@ -1,4 +1,4 @@
-"""A run with adapters, from its base to its checkpoints, its exports and the next run."""
+"""A run with adapters: its base, checkpoints and exports, and the run after it."""
 
 import json
 
@@ -161,5 +161,5 @@ def test_adapters_of_a_peft_directory_are_the_first_ones(finished, tmp_path):
 
 
 def test_a_run_without_adapters_has_none_to_write(finished_run, tmp_path):
-    with pytest.raises(ValueError, match='--peft writes adapters, and .* has none'):
+    with pytest.raises(ValueError, match=r'--peft writes adapters, and .* none'):
         run_export(finished_run, tmp_path / 'out', peft=True)

@@ -4,8 +4,9 @@
 
 The comparison of experiments/sweeps/passk_vs_pass1.py, whose runs train all parameters,
 with adapters of rank 8 on every matrix of the layers. The base is the warm-started
-policy of the same seed, whose runs without adapters are in that sweep's results. The rate is ten times as high as there, which "LoRA Without
-Regret" (Thinking Machines, 2025) finds to be best for adapters; no other was tried.
+policy of the same seed, whose runs without adapters are in that sweep's results. The
+rate is ten times as high as there, which "LoRA Without Regret" (Thinking Machines,
+2025) finds to be best for adapters; no other was tried.
 
 Expected, written before the first run:
 
