@@ -118,6 +118,10 @@ def _model() -> ConfigDict:
             'experts': 'auto',
             # Nothing: full fine-tuning.
             'frozen': (),
+            # That of param_dtype.
+            'frozen_dtype': '',
+            # Not in the paper.
+            'lora': {'rank': 0, 'alpha': 0.0, 'targets': (), 'source': ''},
             # Not in the paper, whose policies here have no experts.
             'replay_routing': False,
         }

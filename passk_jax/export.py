@@ -23,7 +23,10 @@ from passk_jax.models import policy as policies
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
+from passk_jax.models.hf.adapters import write_adapters
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
+from passk_jax.models.lora import merge, without_adapters
+from passk_jax.models.policy import Params
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
 from passk_jax.runs.sources import check_sources
@@ -32,6 +35,7 @@ from passk_jax.runtime.hosts import barrier, join_hosts
 from passk_jax.setup.setup import Setup, make_setup
 
 _MAX_SHARD_BYTES = 5 * 10**9
+_BASE = 'base'
 
 
 def main(
@@ -39,6 +43,7 @@ def main(
     workdir: str,
     out: str,
     dtype: str = '',
+    peft: bool = False,
     step: int | None = None,
     mesh: str | None = None,
     hosts: str = '',
@@ -49,37 +54,76 @@ def main(
         raise InputError(f'{dtype=} must be one of {list(hf_save.DTYPES)}')
     path = pathlib.Path(workdir)
     config = saved_config.run_config(path, mesh)
+    if peft and not config.model.lora.rank:
+        raise InputError(f'--peft writes adapters, and {path} has none: leave it out')
     # The run cast its weights to this type for sampling.
     dtype = dtype or config.model.compute_dtype
     check_sources(path, config.model)
     join_hosts(hosts)
     keep_programs(path)
     setup = make_setup(config)
-    fields = _config(setup, dtype=dtype)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     with jax.set_mesh(setup.mesh):
         params, step = restore_params(path, shapes, step=step)
-        files = {
-            'config.json': fields,
-            'generation_config.json': _generation_config(setup.at(step)),
-        }
+        setup = setup.at(step)
         with hf_save.new_directory(out) as directory:
-            hf_save.write_params(
-                setup.policy,
-                params,
-                directory,
-                dtype=dtype,
-                max_shard_bytes=_MAX_SHARD_BYTES,
-            )
-            # Only process 0 has a directory.
+            if peft:
+                _write_adapters(setup, params, directory, pathlib.Path(out), dtype)
+            else:
+                params = merge(params, setup.policy.arch.lora, dtype)
+                _write_model(setup, params, directory, dtype)
             if directory is not None:
-                for name, fields in files.items():
-                    (directory / name).write_text(
-                        json.dumps(fields, indent=2) + '\n', encoding='utf-8'
-                    )
                 save_tokenizer(setup.tokenizer, directory)
     barrier('export')
     logging.info('wrote step %d of %s to %s', step, workdir, out)
+
+
+def _write_model(
+    setup: Setup, params: Params, directory: pathlib.Path | None, dtype: str
+) -> None:
+    """Writes the weights of the base's parameters, and the files that describe them."""
+    hf_save.write_params(
+        setup.policy.base,
+        params,
+        directory,
+        dtype=dtype,
+        max_shard_bytes=_MAX_SHARD_BYTES,
+    )
+    files = {
+        'config.json': _config(setup, dtype=dtype),
+        'generation_config.json': _generation_config(setup),
+    }
+    # Only process 0 has a directory.
+    if directory is not None:
+        for name, fields in files.items():
+            text = json.dumps(fields, indent=2) + '\n'
+            (directory / name).write_text(text, encoding='utf-8')
+
+
+def _write_adapters(
+    setup: Setup,
+    params: Params,
+    directory: pathlib.Path | None,
+    out: pathlib.Path,
+    dtype: str,
+) -> None:
+    """Writes a PEFT directory; a base that nobody published goes into ``base/``.
+
+    Its files have the dtype of the parameters, because rounding of an adapter may
+    exceed what it learned.
+    """
+    model, frozen_dtype = setup.config.model, setup.config.model.frozen_dtype
+    base = model.source
+    if setup.config.init.kind != 'hf':
+        base = str((out / _BASE).absolute())
+        folder = directory and directory / _BASE
+        if folder is not None:
+            folder.mkdir()
+        dtype_of_base = frozen_dtype or model.param_dtype
+        _write_model(setup, without_adapters(params), folder, dtype_of_base)
+        if folder is not None:
+            save_tokenizer(setup.tokenizer, folder)
+    write_adapters(setup.policy, params, directory, base=base, dtype=model.param_dtype)
 
 
 def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
@@ -92,7 +136,7 @@ def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
         return {**fields, **dict.fromkeys(stated or {'torch_dtype'}, dtype)}
     longest = config.data.max_prompt_tokens + config.sampling.max_response_tokens
     return hf_config.hf_config_fields(
-        setup.policy.arch,
+        setup.policy.arch.base,
         family_of(config.model.family),
         dtype=dtype,
         max_positions=longest,

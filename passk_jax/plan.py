@@ -325,6 +325,7 @@ def _builder(
             arch,
             head_chunk_tokens=config.model.head_chunk_tokens,
             frozen=model.frozen_names(config.model, arch),
+            frozen_dtype=config.model.frozen_dtype,
             replay_routing=config.model.replay_routing,
         ),
         mesh,

@@ -247,7 +247,7 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
 
     Args:
         parts: ``[G, K, ...]``, one array per shard of the batch and of the rollouts.
-        axes: the logical axes of the sum, including ``'embed'``.
+        axes: the logical axes of the sum. Only ``'embed'`` is scattered.
     """
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty or mesh.size == 1:
@@ -256,8 +256,8 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     spec = partition_spec(names, parts.shape, mesh.shape)
     out = partition_spec(axes, parts.shape[2:], mesh.shape)
     summed = axes_of(spec[0]) + axes_of(spec[1])
-    embed = axes.index('embed')
-    scattered = axes_of(out[embed])
+    embed = axes.index('embed') if 'embed' in axes else -1
+    scattered = axes_of(out[embed]) if embed >= 0 else ()
     if not set(scattered) <= set(summed):
         # The batch is not split over these devices, so all hold the same sum.
         scattered, out = (), partition_spec(gathered(axes), parts.shape[2:], mesh.shape)

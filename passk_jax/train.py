@@ -32,7 +32,7 @@ from passk_jax.learning.optimizer import Optimizer, make_optimizer
 from passk_jax.learning.state import TrainState
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
-from passk_jax.models.frozen import Weights, split_weights
+from passk_jax.models.frozen import Weights, reference_params, split_weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.planning.utilization import Rates, make_rates
 from passk_jax.report.run_log import RunLog
@@ -265,8 +265,8 @@ class Beginning:
 
     Attributes:
         state, memory: from the newest checkpoint, or else as before step 0.
-        reference: the trained parameters before step 0, for the KL penalty; ``None`` if
-            no stage has one.
+        reference: what the KL penalty's reference has besides the frozen parameters
+            (frozen.py); ``None`` if no stage has one.
         frozen: the parameters that no step changes.
     """
 
@@ -294,7 +294,7 @@ def begin_run(
     resumes = checkpoints.latest_step() is not None
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
     weights = Weights({}, {})
-    if has_reference or not resumes:
+    if not resumes or (has_reference and not policy.arch.lora):
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
@@ -304,7 +304,7 @@ def begin_run(
     if policy.frozen:
         shapes = split_weights(policy, policies.param_shapes(policy, mesh))
         frozen = keep_frozen(workdir, frozen, shapes.frozen)
-    reference = trained if has_reference else None
+    reference = reference_params(policy, trained) if has_reference else None
     if resumes:
         state, memory = restore(checkpoints, policy, optimizer, memory, mesh)
     else:

@@ -24,6 +24,7 @@ CHANGES = {
     'model__arch__experts_per_token': 3,
     'model__arch__norm_topk_prob': True,
     'model__frozen': ('final_norm',),
+    'model__frozen_dtype': 'float32',
     'model__replay_routing': True,
     'model__param_dtype': 'bfloat16',
     'model__compute_dtype': 'bfloat16',

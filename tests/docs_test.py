@@ -2,11 +2,16 @@
 
 import pathlib
 import re
+import shlex
 import tomllib
 
 import pytest
+from absl import flags as absl_flags
 
+from passk_jax import export, train
+from passk_jax.cli import flags
 from passk_jax.models.families.table import FAMILIES
+from passk_jax.models.lora import Lora
 from tests.layers_test import RANKS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -87,3 +92,21 @@ def test_an_install_line_takes_the_checkout_and_no_package_of_our_name(path):
             assert not re.match(r'passk[-_.]*jax\b', name, re.IGNORECASE), line
         for extra in re.findall(r'\.\[(\w+)\]', line):
             assert extra in extras['optional-dependencies'], line
+
+
+def test_the_commands_of_adapters_are_complete(monkeypatch):
+    """They parse, and train adapters on the matrices that they name."""
+    text = (ROOT / 'docs' / 'models.md').read_text().partition('## Adapters')[2]
+    block = re.search(r'```bash\n(.*?)```', text, re.DOTALL)
+    commands = block[1].replace('\\\n', ' ').strip().splitlines()
+    assert len(commands) == 3
+    monkeypatch.chdir(ROOT)
+    arguments = [shlex.split(command)[2:] for command in commands]
+    mains = {'passk_jax.train': train.main, 'passk_jax.export': export.main}
+    parsed = [
+        flags.parse(mains[module], [module, *rest], absl_flags.FlagValues())
+        for module, *rest in arguments
+    ]
+    lora = Lora.configured(parsed[0]['config'].model.lora)
+    assert lora == Lora(16, 32.0, ('q_proj', 'k_proj', 'v_proj', 'o_proj'))
+    assert [x.get('peft') for x in parsed] == [None, False, True]

@@ -152,6 +152,17 @@ def test_the_sum_over_shards_is_scattered_as_the_master_is(sizes, kind):
     assert ('reduce-scatter' in text) == (kind == 'reduce-scatter')
 
 
+@pytest.mark.parametrize('axes', [('mlp', None), (None, 'heads')])
+def test_a_sum_without_the_axis_that_is_scattered_is_split_by_the_others(axes):
+    mesh = sharding.make_mesh(data=2, fsdp=2, rollout=1, tensor=2)
+    parts = jnp.arange(4 * 8 * 16.0).reshape(4, 1, 8, 16)
+    with jax.set_mesh(mesh):
+        have = jax.jit(lambda x: sharding.sum_over_shards(x, axes))(parts)
+    np.testing.assert_array_equal(have, parts.sum((0, 1)))
+    spec = sharding.partition_spec(axes, (8, 16), mesh.shape)
+    assert have.sharding.is_equivalent_to(jax.NamedSharding(mesh, spec), 2)
+
+
 def test_a_sum_whose_batch_is_not_shared_is_cut_and_not_added_up():
     mesh = sharding.make_mesh(data=1, fsdp=8, rollout=1, tensor=1)
     with jax.set_mesh(mesh):

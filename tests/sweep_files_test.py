@@ -14,6 +14,7 @@ from tests import tiny
 
 # File -> the arguments that it takes.
 FILES = {
+    'adapters': ('',),
     'estimators': (
         *('', 'variant=easy', 'variant=medium', 'variant=matched'),
         *('variant=baselines', 'variant=baselines_easy', 'variant=matched_means'),
@@ -34,7 +35,7 @@ FILES = {
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }
 # Sweeps whose runs are not done: each leaves with its results.
-PENDING = {('smollm2', ''), ('smollm2', 'variant=estimators')}
+PENDING = {('adapters', ''), ('smollm2', ''), ('smollm2', 'variant=estimators')}
 # What chooses a setting for another sweep has a seed of its own.
 ONE_SEED = {'smollm2_rates'}
 SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]

@@ -90,6 +90,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         for option in dataclasses.fields(configs.SamplingOptions)
     },
     'out': (_PATH, 'Directory to create; it must be absent or empty.'),
+    'peft': (_BOOL, 'Write the adapters alone, as PEFT reads them.'),
     'dtype': (_TEXT, 'Dtype of the weights; model.compute_dtype by default.'),
     'task': (
         _TEXT,

@@ -30,6 +30,11 @@ from passk_jax.config.learning_config import (
     LossConfig,
     OptimizerConfig,
 )
-from passk_jax.config.model_config import ArchConfig, ModelConfig
+from passk_jax.config.model_config import (
+    NO_ADAPTERS,
+    ArchConfig,
+    LoraConfig,
+    ModelConfig,
+)
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 from passk_jax.config.stages import Stage, errors_of, stage_at, stages_of

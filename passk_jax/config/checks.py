@@ -108,6 +108,7 @@ def check(values: Mapping[str, Any]) -> None:
     """
     _check_batches(values)
     _check_model(values)
+    _check_adapters(values)
     _check_init(values)
     _check_mesh(values)
     _check_packing(values)
@@ -189,6 +190,33 @@ def _check_model(values: Mapping[str, Any]) -> None:
         raise InputError(
             f'model.arch states {wrong}; without a model.source every size must be '
             f'positive'
+        )
+
+
+def _check_adapters(values: Mapping[str, Any]) -> None:
+    """Raises InputError if a run would train everything, or nothing, unexpectedly."""
+    rank, frozen = values['model.lora.rank'], values['model.frozen']
+    keys = [f'model.lora.{name}' for name in ('alpha', 'targets', 'source')]
+    stated = {key: values[key] for key in keys if values[key]}
+    if stated and not rank:
+        raise InputError(
+            f'{stated} are of adapters, but model.lora.rank=0 trains all parameters: '
+            'set the rank too'
+        )
+    if rank and not (values['model.lora.alpha'] and values['model.lora.targets']):
+        raise InputError(
+            f'model.lora.rank={rank} without model.lora.alpha and model.lora.targets '
+            "trains nothing: set, for example, alpha=32 and targets=('all-linear',)"
+        )
+    if rank and frozen:
+        raise InputError(
+            f'model.lora.rank={rank} freezes all parameters but the adapters already: '
+            f'leave model.frozen={frozen} empty'
+        )
+    if (dtype := values['model.frozen_dtype']) and not (rank or frozen):
+        raise InputError(
+            f'model.frozen_dtype={dtype!r} has no effect, because all parameters are '
+            'trained: set model.lora or model.frozen, or leave it empty'
         )
 
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from passk_jax.config.ranges import count, not_empty, one_of, section
+from passk_jax.config.ranges import count, not_empty, not_negative, one_of, section
 
 DTYPES = ('float32', 'bfloat16')
 
@@ -34,6 +34,30 @@ class ArchConfig:
 
 
 @section
+class LoraConfig:
+    """Low-rank adapters (LoRA), trained instead of the policy's parameters.
+
+    Attributes:
+        rank: rank of each adapter; 0: no adapters, so the parameters are trained.
+        alpha: an adapter's product counts ``alpha / rank`` times.
+        targets: names of the adapted matrices in a checkpoint, or their ends, as PEFT's
+            ``target_modules``: ``'q_proj'``; ``'all-linear'``: all of the layers. An
+            entry may list several, separated by commas.
+        source: a PEFT directory, whose adapters the run starts with; ``''``: adapters
+            that change nothing yet.
+    """
+
+    rank: int = count(0, 10**4)
+    alpha: float = not_negative()
+    targets: tuple[str, ...]
+    source: str
+
+
+NO_ADAPTERS = {'rank': 0, 'alpha': 0.0, 'targets': (), 'source': ''}
+"""A :class:`LoraConfig` without effect."""
+
+
+@section
 class ModelConfig:
     """The policy network.
 
@@ -57,6 +81,9 @@ class ModelConfig:
             ``'ragged'`` (TPU) or ``'auto'`` (the platform's fastest).
         frozen: parameters that training does not change: names or prefixes of names,
             such as ``'layers.mlp.router'``.
+        frozen_dtype: dtype of the parameters that training does not change, such as the
+            base under adapters; ``''``: ``param_dtype``.
+        lora: adapters, which leave all parameters alone.
         replay_routing: whether the learner uses the experts that sampling used for each
             token, instead of those that its router chooses.
     """
@@ -72,4 +99,6 @@ class ModelConfig:
     head_chunk_tokens: int = count(1)
     experts: str = one_of('auto', 'blocks', 'ragged', off='auto')
     frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
+    frozen_dtype: str = one_of('', *DTYPES, off='')
+    lora: LoraConfig = dataclasses.field(metadata={'off': NO_ADAPTERS})
     replay_routing: bool = dataclasses.field(metadata={'off': False})

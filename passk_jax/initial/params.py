@@ -21,10 +21,13 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text, read_json
 from passk_jax.initial.warm_start import WarmStartData, warm_start
 from passk_jax.models import policy as policies
+from passk_jax.models.hf import adapters as hf_adapters
 from passk_jax.models.hf import weights
+from passk_jax.models.lora import Lora, merge
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import CHAT_DATE
 from passk_jax.runs import checkpoints
+from passk_jax.runs.saved_config import run_config
 from passk_jax.runtime import hosts
 
 ONLY_ROUNDING = (
@@ -54,10 +57,11 @@ def initial_params(
     stop: Callable[[], bool],
     on_step: Callable[[int], None],
 ) -> Params | None:
-    """Makes or reads the parameters before step 0, on the mesh.
+    """Makes or reads the parameters before step 0, on the mesh, without adapters.
 
     Args:
-        policy, mesh: the policy, and the mesh that holds its parameters.
+        policy, mesh: the policy, and the mesh that holds its parameters. If it has
+            adapters, these are the parameters of its base, for :func:`add_adapters`.
         workdir: the run directory.
         init: where the parameters come from.
         model, task: sections of the configuration. ``model`` names published weights,
@@ -72,6 +76,12 @@ def initial_params(
     Raises:
         ValueError: the source does not fit the model.
     """
+
+    if policy.arch.lora is not None:
+        policy = policy.base
+        if init.kind == 'warm_start':
+            # It trains the base, in the dtype of trained parameters.
+            policy = dataclasses.replace(policy, frozen=frozenset(), frozen_dtype='')
 
     def published_or_random() -> Params:
         if model.source and init.kind != 'scratch':
@@ -100,10 +110,38 @@ def initial_params(
     return params
 
 
+def add_adapters(
+    policy: Policy, params: Params, mesh: Mesh, *, source: str, seed: int
+) -> Params:
+    """Adds adapters to the parameters of :func:`initial_params`, if ``policy`` has any.
+
+    Args:
+        policy, mesh: as there.
+        params: the parameters of the base, which get the dtype of frozen ones.
+        source: a PEFT directory with the adapters; ``''``: new ones, which change
+            nothing yet.
+        seed: of new ones.
+
+    Raises:
+        InputError: the directory does not fit the policy.
+    """
+    if policy.arch.lora is None:
+        return params
+    shapes = policies.param_shapes(policy, mesh)
+    params = {name: x.astype(shapes[name].dtype) for name, x in params.items()}
+    if source:
+        return params | hf_adapters.load_adapters(policy, source, mesh)
+    key = _first_key(seed)
+    return params | policies.init_params(policy, key, mesh, only_adapters=True)
+
+
 def random_params(policy: Policy, mesh: Mesh, *, seed: int) -> Params:
     """Draws random parameters, which the seed determines."""
-    key = sampling.step_key(seed=seed, purpose=sampling.Purpose.PARAMETERS, step=0)
-    return policies.init_params(policy, key, mesh)
+    return policies.init_params(policy, _first_key(seed), mesh)
+
+
+def _first_key(seed: int) -> jax.Array:
+    return sampling.step_key(seed=seed, purpose=sampling.Purpose.PARAMETERS, step=0)
 
 
 def _fingerprint(
@@ -122,7 +160,9 @@ def _fingerprint(
         'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
     # No sampler chose the experts of a demonstration.
-    without = (*ONLY_ROUNDING, 'model.replay_routing')
+    without = (*ONLY_ROUNDING, 'model.replay_routing', 'model.lora')
+    # It rounds only frozen parameters, and those under adapters are trained here.
+    without += () if policy.frozen else ('model.frozen_dtype',)
     return {
         'seed': demonstrations.seed,
         'model': {k: v for k, v in fields.items() if f'model.{k}' not in without},
@@ -154,18 +194,36 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
 
     The other run may go on, so the file ``note`` records the step that was read.
     """
-    shapes = policies.param_shapes(policy, mesh)
     noted_source, path, step = hosts.broadcast(lambda: _noted(note))
     if noted_source == source:
-        return checkpoints.restore_params(path, shapes, step=step)[0]
+        return _restored(policy, mesh, pathlib.Path(path), step)
     path = pathlib.Path(source).expanduser().absolute()
     step = checkpoints.newest_step(path)
-    params, _ = checkpoints.restore_params(path, shapes, step=step)
+    params = _restored(policy, mesh, path, step)
     logging.info('initial parameters: step %d of %s', step, path)
     if jax.process_index() == 0:
         noted = {'checkpoint': source, 'path': str(path), 'step': step}
         atomic_write_text(note, json.dumps(noted, indent=2) + '\n')
     return params
+
+
+def _restored(policy: Policy, mesh: Mesh, path: pathlib.Path, step: int) -> Params:
+    """Reads a checkpoint of another run; merges the adapters of that run."""
+    shapes = policies.param_shapes(policy, mesh)
+    if not hosts.broadcast((path / 'config.json').exists):
+        return checkpoints.restore_params(path, shapes, step=step)[0]
+    model = run_config(path).model
+    lora = Lora.configured(model.lora)
+    if lora is None:
+        return checkpoints.restore_params(path, shapes, step=step)[0]
+    arch = dataclasses.replace(policy.arch, lora=lora, param_dtype=model.param_dtype)
+    frozen = {'frozen': frozenset(shapes), 'frozen_dtype': model.frozen_dtype}
+    earlier = policies.param_shapes(
+        dataclasses.replace(policy, arch=arch, **frozen), mesh
+    )
+    params, _ = checkpoints.restore_params(path, earlier, step=step)
+    params = merge(params, lora, policy.arch.param_dtype)
+    return {name: x.astype(shapes[name].dtype) for name, x in params.items()}
 
 
 def _noted(note: pathlib.Path) -> tuple[str, str, int]:

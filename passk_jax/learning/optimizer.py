@@ -11,6 +11,7 @@ from jax.typing import ArrayLike
 
 from passk_jax.config import OptimizerConfig
 from passk_jax.errors import InputError
+from passk_jax.models.lora import A, B
 from passk_jax.models.policy import Params
 
 
@@ -84,4 +85,5 @@ def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
 
 def _decayed(params: Params) -> dict[str, bool]:
     """Marks the matrices: norms and biases have no weight decay."""
-    return {name: name.endswith(('kernel', 'embedding')) for name in params}
+    matrices = 'kernel', 'embedding', A, B
+    return {name: name.endswith(matrices) for name in params}

@@ -8,6 +8,7 @@ from passk_jax.errors import InputError
 from passk_jax.models import grouped_products
 from passk_jax.models.attention_kernels import IMPLEMENTATIONS
 from passk_jax.models.families.table import family_of
+from passk_jax.models.lora import Lora
 from passk_jax.models.rope import Rope
 
 NORMS = ('before', 'after', 'both')
@@ -68,6 +69,7 @@ class Arch:
         experts_per_token: k, how many of them run a token.
         norm_topk_prob: the weights of a token's k experts add up to 1.
         experts: one of ``grouped_products.IMPLEMENTATIONS``.
+        lora: adapters of matrices of the layers; ``None``: none.
     """
 
     vocab_size: int
@@ -95,6 +97,7 @@ class Arch:
     experts_per_token: int = 0
     norm_topk_prob: bool = False
     experts: str = 'blocks'
+    lora: Lora | None = None
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -149,6 +152,11 @@ class Arch:
                 f'experts={self.experts!r} is none of '
                 f'{list(grouped_products.IMPLEMENTATIONS)}'
             )
+
+    @property
+    def base(self) -> 'Arch':
+        """The same architecture without adapters."""
+        return dataclasses.replace(self, lora=None)
 
     @property
     def all_layers(self) -> tuple[Layer, ...]:

@@ -2,7 +2,7 @@
 
 ``Policy.frozen`` names the frozen ones. Gradients, optimizer, checkpoints and digests
 have only the trained ones. Code that runs the network merges both, without a copy. In
-full fine-tuning nothing is frozen.
+full fine-tuning nothing is frozen; with adapters (lora.py), the whole base is.
 """
 
 import dataclasses
@@ -38,3 +38,12 @@ def split_weights(policy: Policy, params: dict[str, Leaf]) -> Weights[Leaf]:
     frozen = {name: x for name, x in params.items() if name in policy.frozen}
     trained = {name: x for name, x in params.items() if name not in frozen}
     return Weights(frozen, trained)
+
+
+def reference_params(policy: Policy, trained: dict[str, Leaf]) -> dict[str, Leaf]:
+    """Returns what the reference of a KL penalty has besides the frozen parameters.
+
+    Without adapters, all that is trained, as before step 0. With adapters nothing: the
+    reference is the base, which needs neither memory nor the adapters' products.
+    """
+    return {} if policy.arch.lora else trained

@@ -11,6 +11,7 @@ softmax are float32.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 
 import jax
@@ -18,7 +19,7 @@ from flax import nnx
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from passk_jax.models import attention_kernels
+from passk_jax.models import attention_kernels, lora
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues, attend_masked
 from passk_jax.models.master_weights import Axes, Streams, project, spread
@@ -57,7 +58,10 @@ def stream_axes(xs: Streams, axes: tuple[Axes, ...]) -> tuple[Axes, ...]:
 
 
 class Linear(nnx.Module):
-    """``x @ kernel + bias``; the kernel may have several output dimensions."""
+    """``x @ kernel + bias``; the kernel may have several output dimensions.
+
+    With an adapter (lora.py) it adds ``scale * (x @ lora_a) @ lora_b``.
+    """
 
     def __init__(
         self,
@@ -84,13 +88,42 @@ class Linear(nnx.Module):
         self.rank_in = len(features_in)
         self.axes = declared.axes
         self.dtype = jnp.dtype(arch.dtype)
+        adapters = _adapter(declared, features_in, features_out, arch, stack, rngs)
+        self.lora_a, self.lora_b = adapters
+        self.lora = arch.lora
+        self.lora_axes = tuple(x.axes for x in lora.adapters(declared, self.rank_in))
 
     def __call__(self, *xs: jax.Array) -> Streams:
         xs = tuple(x.astype(self.dtype) for x in xs)
         ys = project(xs, self.kernel[...], self.rank_in, self.axes)
+        if self.lora_a is not None and self.lora_b is not None and self.lora:
+            axes_a, axes_b = self.lora_axes
+            zs = project(xs, self.lora_a[...], self.rank_in, axes_a)
+            zs = tuple(self.lora.scale * z for z in zs)
+            zs = project(zs, self.lora_b[...], 1, axes_b)
+            ys = tuple(y + z for y, z in zip(ys, zs, strict=True))
         if self.bias is None:
             return ys
         return tuple(y + spread(self.bias[...], y.shape, y.dtype) for y in ys)
+
+
+def _adapter(
+    declared: Parameter,
+    features_in: tuple[int, ...],
+    features_out: tuple[int, ...],
+    arch: Arch,
+    stack: tuple[int, ...],
+    rngs: nnx.Rngs,
+) -> tuple[nnx.Param, nnx.Param] | tuple[None, None]:
+    """Draws the adapter of a matrix as PEFT does: within 1 / sqrt(inputs), and 0."""
+    if arch.lora is None or not arch.lora.adapts(declared):
+        return None, None
+    rank, dtype = arch.lora.rank, jnp.dtype(arch.param_dtype)
+    bound = math.prod(features_in) ** -0.5
+    shape = *stack, *features_in, rank
+    a = jax.random.uniform(rngs.adapters(), shape, dtype, minval=-bound, maxval=bound)
+    b = jnp.zeros((*stack, rank, *features_out), dtype)
+    return nnx.Param(a), nnx.Param(b)
 
 
 class RMSNorm(nnx.Module):

@@ -28,12 +28,12 @@ from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
 from passk_jax.errors import InputError
+from passk_jax.models import lora
 from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.experts import ROUTING, empty_routing
-from passk_jax.models.layers import Statistics
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
@@ -44,6 +44,9 @@ from passk_jax.types import Prompts
 Params = dict[str, jax.Array]
 """Name -> array. Layers are stacked (``'layers.attention.query.kernel'``) or, for
 decoding, apart (``'layers.0.attention.query.kernel'``)."""
+
+# Above any number of parameters, whose draws fold their number into the key.
+_ADAPTERS = 2**20
 
 # Initial parameters of more numbers than this are made one at a time.
 _SMALL_PARAMETER = 2**24
@@ -59,7 +62,9 @@ class Policy:
             :func:`token_log_probs`.
         num_tokens: number of the tokenizer's ids; ``None``: all rows of the token
             table. Further rows only pad the table and have probability 0.
-        frozen: names of the parameters that are not trained (see frozen.py).
+        frozen: names of the parameters that are not trained (see frozen.py); with
+            adapters, all parameters of the base.
+        frozen_dtype: dtype of these; ``''``: that of the others.
         replay_routing: sampling keeps the experts of each token, and the learner runs
             the same ones.
     """
@@ -68,22 +73,33 @@ class Policy:
     head_chunk_tokens: int
     num_tokens: int | None = None
     frozen: frozenset[str] = frozenset()
+    frozen_dtype: str = ''
     replay_routing: bool = False
 
     def __post_init__(self):
         if self.replay_routing and not self.arch.num_experts:
             raise InputError('replay_routing=True needs a family with experts')
-        names = Transformer.parameters(self.arch).keys()
+        table = Transformer.parameters(self.arch)
+        names = table.keys()
+        if self.arch.lora is not None:
+            self.arch.lora.check(table)
         if unknown := sorted(self.frozen - names):
             raise InputError(f'frozen={unknown} are none of {list(names)}')
 
+    @property
+    def base(self) -> 'Policy':
+        """The same policy without adapters."""
+        names = self.frozen.intersection(Transformer.parameters(self.arch.base))
+        return dataclasses.replace(self, arch=self.arch.base, frozen=names)
+
     def bind(self, params: Params) -> Transformer:
-        """Makes the network with these parameters."""
-        stacked = params.keys() <= Transformer.parameters(self.arch).keys()
+        """Makes the network with these parameters; without adapters, its base."""
+        arch = self.arch if any(map(lora.is_adapter, params)) else self.arch.base
+        stacked = params.keys() <= Transformer.parameters(arch).keys()
         flat: dict[Any, Any] = {
             _split_name(name): nnx.Param(x) for name, x in params.items()
         }
-        graphdef = _graphdef(self.arch, stacked=stacked)
+        graphdef = _graphdef(arch, stacked=stacked)
         return nnx.merge(graphdef, nnx.from_flat_state(flat))
 
 
@@ -92,7 +108,7 @@ def _graphdef(arch: Arch, *, stacked: bool) -> nnx.GraphDef:
     """Makes the static graph of the network, without parameters."""
 
     def network() -> Transformer:
-        return Transformer(arch, stacked=stacked, rngs=nnx.Rngs(params=0))
+        return Transformer(arch, stacked=stacked, rngs=_rngs(jax.random.key(0)))
 
     return nnx.graphdef(nnx.eval_shape(network))
 
@@ -102,8 +118,11 @@ def param_shapes(policy: Policy, mesh: AnyMesh) -> dict[str, jax.ShapeDtypeStruc
     shapes = _shapes(policy.arch)
     axes_of = functools.partial(param_axes, policy)
     shardings = sharding.tree_sharding(mesh, shapes, axes_of)
+    dtypes = dict.fromkeys(policy.frozen, policy.frozen_dtype)
     return {
-        name: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=shardings[name])
+        name: jax.ShapeDtypeStruct(
+            x.shape, dtypes.get(name) or x.dtype, sharding=shardings[name]
+        )
         for name, x in shapes.items()
     }
 
@@ -113,13 +132,19 @@ def _shapes(arch: Arch) -> dict[str, jax.ShapeDtypeStruct]:
     return jax.eval_shape(lambda: _init(arch, jax.random.key(0)))
 
 
-def init_params(policy: Policy, key: jax.Array, mesh: Mesh) -> Params:
+def init_params(
+    policy: Policy, key: jax.Array, mesh: Mesh, *, only_adapters: bool = False
+) -> Params:
     """Draws random parameters, already sharded, so that no device holds them all.
 
     Each large parameter has its own program, the largest first, because XLA:CPU holds
     all random bits of a program at once, and they are larger than the parameters.
     """
-    shapes = param_shapes(policy, mesh)
+    shapes = {
+        name: x
+        for name, x in param_shapes(policy, mesh).items()
+        if lora.is_adapter(name) or not only_adapters
+    }
     large = sorted(
         (name for name, x in shapes.items() if x.size > _SMALL_PARAMETER),
         key=lambda name: -shapes[name].size,
@@ -137,10 +162,12 @@ def _init_program(
     policy: Policy, names: tuple[str, ...], mesh: Mesh
 ) -> Callable[[jax.Array], Params]:
     shapes = param_shapes(policy, mesh)
-    return jax.jit(
-        functools.partial(_init, policy.arch, names=names),
-        out_shardings={name: shapes[name].sharding for name in names},
-    )
+
+    def init(key: jax.Array) -> Params:
+        params = _init(policy.arch, key, names)
+        return {name: x.astype(shapes[name].dtype) for name, x in params.items()}
+
+    return jax.jit(init, out_shardings={name: shapes[name].sharding for name in names})
 
 
 def param_axes(policy: Policy, name: str) -> Axes:
@@ -160,14 +187,17 @@ def _axes(arch: Arch) -> dict[str, Axes]:
 def decoding_weights(policy: Policy, params: Params) -> Params:
     """Returns the weights that sampling reads; copies only to cast or move them.
 
-    A single CPU device reads the layers in place. While they are in use, donating
+    Adapters are merged into their matrices, so no token pays for them. Without, a
+    single CPU device reads the layers in place. While they are in use, donating
     ``params`` copies them.
     """
     table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
-    if traced or any(
-        x.dtype != table[name].read_in(dtype) for name, x in params.items()
+    if (
+        traced
+        or any(map(lora.is_adapter, params))
+        or any(x.dtype != table[name].read_in(dtype) for name, x in params.items())
     ):
         return _prepare_decoding(policy, params)
     devices = set().union(*(x.devices() for x in params.values()))
@@ -188,11 +218,16 @@ def prepare_decoding(policy: Policy, params: Params) -> Params:
     step reads in place.
     """
     table, weights = Transformer.parameters(policy.arch), {}
-    for name, x in params.items():
+    scale = policy.arch.lora.scale if policy.arch.lora else 0.0
+    for name, x in lora.without_adapters(params).items():
         axes = sharding.gathered(table[name].array_axes)
-        x = x.astype(table[name].read_in(policy.arch.dtype))
+        a, b = map(params.get, lora.adapter_names(name))
         for part, place in layers_apart(name, table[name], len(x)):
-            weights[part] = shard(x[place] if place else x, *axes[len(place) :])
+            piece = x[place] if place else x
+            if a is not None and b is not None:
+                piece = lora.add_adapter(piece, a[place], b[place], scale)
+            piece = piece.astype(table[name].read_in(policy.arch.dtype))
+            weights[part] = shard(piece, *axes[len(place) :])
     return weights
 
 
@@ -304,7 +339,7 @@ def token_log_probs(
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
-    hidden, statistics = _responses(model, prompts, tokens, starts, routing)
+    hidden, statistics = model.responses(prompts, tokens, starts, routing)
     # 'tensor' splits the head by vocabulary, so from here it cannot split tokens.
     hidden = shard(hidden, 'batch', 'rollouts', None, None)
     G, K = sharding.num_shards('batch', P), sharding.num_shards('rollouts', N)
@@ -346,49 +381,17 @@ def _without_padding(
     return jnp.where(ids < policy.num_tokens, scores, absent)
 
 
-def _responses(
-    model: Transformer,
-    prompts: Prompts,
-    tokens: Int[Array, 'P N T'],
-    starts: Int[Array, 'P N T'] | None,
-    routing: Int[Array, 'P N T L k'] | None,
-) -> tuple[Float[Array, 'P N T D'], Statistics]:
-    """Computes the hidden state that predicts each response token, and statistics.
-
-    The first input of a response is the last token of its prompt. So the response does
-    not see that token in the prompt's stream: T tokens in, T out.
-    """
-    (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
-    seen = prompts.lengths - 1
-    last = jnp.take_along_axis(prompts.tokens, seen[:, None], axis=1)
-    last = jnp.broadcast_to(last[:, None], (P, N, 1))
-    inputs = jnp.concatenate([last, tokens[..., :-1]], axis=2)
-    steps = jnp.arange(T)
-    if starts is not None:
-        steps = steps - starts
-        inputs = jnp.where(steps == 0, last, inputs)
-    positions = (
-        jnp.broadcast_to(jnp.arange(S), (P, 1, S)),
-        seen[:, None, None] + steps,
-    )
-    streams = (prompts.tokens[:, None], inputs)
-    replayed = None
-    if routing is not None:
-        assert prompts.routing is not None
-        both = prompts.routing[:, None], routing
-        replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
-    (_, hidden), _, figures = model.forward(
-        streams, positions, seen, starts, replayed, keep=False
-    )
-    return hidden, figures
-
-
 def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Params:
     """Draws initial parameters, all or those of these names."""
-    network = Transformer(arch, stacked=True, rngs=nnx.Rngs(params=key))
+    network = Transformer(arch, stacked=True, rngs=_rngs(key))
     state = nnx.to_flat_state(nnx.state(network))
     params = {'.'.join(map(str, path)): x[...] for path, x in state}
     return params if names is None else {name: params[name] for name in names}
+
+
+def _rngs(key: jax.Array) -> nnx.Rngs:
+    """Makes the streams of draws; adapters do not change the base that a key draws."""
+    return nnx.Rngs(params=key, adapters=jax.random.fold_in(key, _ADAPTERS))
 
 
 def _split_name(name: str) -> tuple[str | int, ...]:

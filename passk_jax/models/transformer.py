@@ -35,6 +35,7 @@ from passk_jax.models.layers import (
     Statistics,
     shard_streams,
 )
+from passk_jax.models.lora import with_adapters
 from passk_jax.models.master_weights import (
     Axes,
     Streams,
@@ -45,7 +46,7 @@ from passk_jax.models.master_weights import (
 )
 from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
 from passk_jax.models.rope import Rope, Turn, rotary
-from passk_jax.types import Leaf
+from passk_jax.types import Leaf, Prompts
 
 EMBEDDING = Parameter(
     'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
@@ -140,12 +141,13 @@ class Transformer(nnx.Module):
     def parameters(arch: Arch) -> Table:
         """Lists the parameters of a network with stacked layers, in its order."""
         block = Block.parameters(arch, arch.layers[0])
-        return {
+        table = {
             'embed.embedding': EMBEDDING,
             **nested('layers', block, tensors='model.layers.{layer}.'),
             'final_norm.scale': vector('model.norm.weight', None),
             **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
         }
+        return with_adapters(table, arch.lora)
 
     def forward(
         self,
@@ -229,6 +231,42 @@ class Transformer(nnx.Module):
             jax.tree.map(lambda x, i=i: x[i // period], results[i % period])
             for i in range(num_layers)
         ]
+
+    def responses(
+        self,
+        prompts: Prompts,
+        tokens: Int[Array, 'P N T'],
+        starts: Int[Array, 'P N T'] | None,
+        routing: Int[Array, 'P N T L k'] | None,
+    ) -> tuple[Float[Array, 'P N T D'], Statistics]:
+        """Computes the hidden state that predicts each response token, and statistics.
+
+        The first input of a response is the last token of its prompt. So the response
+        does not see that token in the prompt's stream: T tokens in, T out.
+        """
+        (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
+        seen = prompts.lengths - 1
+        last = jnp.take_along_axis(prompts.tokens, seen[:, None], axis=1)
+        last = jnp.broadcast_to(last[:, None], (P, N, 1))
+        inputs = jnp.concatenate([last, tokens[..., :-1]], axis=2)
+        steps = jnp.arange(T)
+        if starts is not None:
+            steps = steps - starts
+            inputs = jnp.where(steps == 0, last, inputs)
+        positions = (
+            jnp.broadcast_to(jnp.arange(S), (P, 1, S)),
+            seen[:, None, None] + steps,
+        )
+        streams = (prompts.tokens[:, None], inputs)
+        replayed = None
+        if routing is not None:
+            assert prompts.routing is not None
+            both = prompts.routing[:, None], routing
+            replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
+        (_, hidden), _, figures = self.forward(
+            streams, positions, seen, starts, replayed, keep=False
+        )
+        return hidden, figures
 
     def step(
         self, tokens: Int[Array, 'P N'], prefix: Prefix, cache: Cache

@@ -20,7 +20,7 @@ from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.experts import routing_dtype
-from passk_jax.models.frozen import Weights, split_weights
+from passk_jax.models.frozen import Weights, reference_params, split_weights
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import model_flops
@@ -110,7 +110,9 @@ class Builder:
 
     def reference(self) -> Shapes | None:
         """What the reference policy has of its own; ``None`` without a KL term."""
-        return self.weights().trained if self.loss.kl_coef else None
+        if not self.loss.kl_coef:
+            return None
+        return reference_params(self.policy, self.weights().trained)
 
     def array(
         self, axes: tuple[str | None, ...], shape: tuple[int, ...], dtype: Any

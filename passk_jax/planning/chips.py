@@ -61,6 +61,8 @@ _GPUS = (
     Chip('h100', 989.4e12, _TAKEN * 79 * GIB, 3350e9, 450e9, 0, 0),
     Chip('h200', 989.4e12, _TAKEN * 140 * GIB, 4800e9, 450e9, 0, 0),
     Chip('b200', 2250e12, _TAKEN * 178 * GIB, 8000e9, 900e9, 0, 0),
+    # NVIDIA's whitepaper of Ada, float32 sums; PCIe 4.0 x16 instead of NVLink.
+    Chip('rtx4090', 165.2e12, _TAKEN * 23.99 * GIB, 1008e9, 32e9, 0, 0),
 )
 
 CPU = Chip('cpu', 0, 0, 0, 0, 0, 0)
@@ -85,6 +87,7 @@ _KINDS = {
     'NVIDIA H100 80GB HBM3': 'h100',
     'NVIDIA H200': 'h200',
     'NVIDIA B200': 'b200',
+    'NVIDIA GeForce RTX 4090': 'rtx4090',
 }
 
 

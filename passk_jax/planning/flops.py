@@ -205,11 +205,17 @@ def forward_flops(
 
 
 def train_passes(
-    num_prompts: int, *, num_updates: int, epochs: int, reference: bool
+    num_prompts: int,
+    *,
+    num_updates: int,
+    epochs: int,
+    reference: bool,
+    adapters: bool = False,
 ) -> np.ndarray:
     """Counts the forward passes over each prompt that a train step costs: ``[P]``.
 
-    The forward and backward pass of an epoch cost three. The old log-probabilities cost
+    The forward and backward pass of an epoch cost three; two with adapters, as the base
+    has no gradient and their products are few. The old log-probabilities cost
     one, but none in the first mini-batch of a single epoch. Those of a reference policy
     cost another. Recomputation does not count.
 
@@ -217,7 +223,7 @@ def train_passes(
     """
     is_first = np.arange(num_prompts) % num_updates == 0
     scored = ~is_first if epochs == 1 else np.ones(num_prompts, bool)
-    return 3.0 * epochs + scored + reference
+    return (2.0 if adapters else 3.0) * epochs + scored + reference
 
 
 def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:

@@ -80,6 +80,7 @@ def _train(builder: Builder) -> Program:
         num_updates=update.num_updates,
         epochs=train.epochs,
         reference=reference is not None,
+        adapters=builder.policy.arch.lora is not None,
     )
     return Program(
         'train',

@@ -38,8 +38,8 @@ def introduction(
     part = f' with {count_in_pass} responses of each' if count_in_pass else ''
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
-        f'{arch.param_dtype}, products in {arch.dtype}, remat={arch.remat}, '
-        f'attention={arch.attention}.',
+        f'{arch.param_dtype}{_frozen(builder)}, products in {arch.dtype}, '
+        f'remat={arch.remat}, attention={arch.attention}.',
         f'{topology.name}: {chips}, mesh {mesh}.',
         f'A step has {train.num_prompts} prompts of {builder.data.max_prompt_tokens} '
         f'tokens with {sampling.num_rollouts} responses of '
@@ -56,6 +56,16 @@ def introduction(
             'program as written, with plain attention, divided evenly.'
         )
     return [*lines, '']
+
+
+def _frozen(builder: Builder) -> str:
+    """Says how many parameters are frozen, and in which dtype; ``''``: none are."""
+    frozen = builder.weights().frozen
+    if not frozen:
+        return ''
+    count = sum(math.prod(x.shape) for x in frozen.values())
+    dtype = builder.policy.frozen_dtype or builder.policy.arch.param_dtype
+    return f' ({count:,} are frozen, in {dtype})'
 
 
 def notes(

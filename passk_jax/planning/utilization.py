@@ -35,6 +35,7 @@ def make_rates(arch: Arch, mesh: Mesh, train: TrainConfig, loss: LossConfig) -> 
         num_updates=train.num_prompts // train.mini_batch_prompts,
         epochs=train.epochs,
         reference=bool(loss.kl_coef),
+        adapters=arch.lora is not None,
     )
 
     def rates(draws: Draws, seconds: float) -> dict[str, float]:

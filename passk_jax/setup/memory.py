@@ -4,8 +4,9 @@
 programs.
 """
 
-import math
+import dataclasses
 import pathlib
+from collections.abc import Mapping
 
 import jax
 from absl import logging
@@ -15,6 +16,7 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
+from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import sampler
 from passk_jax.setup.capacity import host_bytes
@@ -56,8 +58,6 @@ def estimate_memory(
     Returns the bytes of each part. Every response counts with its maximum length.
     """
     arch, train, sampling = policy.arch, config.train, config.sampling
-    shapes = policies.param_shapes(policy, mesh)
-    num_params = sum(math.prod(x.shape) for x in shapes.values())
     num_rollouts = train.micro_batch_rollouts or sampling.num_rollouts
     limit = sampling.max_response_tokens
     tokens = train.micro_batch_prompts * (prompt_tokens + num_rollouts * limit)
@@ -73,13 +73,32 @@ def estimate_memory(
     values = layers * layer + arch.num_layers * arch.embed_dim
     chunk = min(config.model.head_chunk_tokens, tokens)
     return {
-        # Weights, AdamW's two moments, and the gradient.
-        'weights, optimizer and gradient': 4 * 4 * num_params,
+        'weights, optimizer and gradient': _state_bytes(config, policy, mesh),
         'keys and values': check_cache(config, arch, mesh),
         'activations': (2 if arch.dtype == 'bfloat16' else 4) * tokens * values,
         'logits': 3 * 4 * chunk * arch.vocab_size,
         'programs and libraries': 2**30,
     }
+
+
+def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
+    """Counts the weights, and AdamW's two moments and the gradient of trained ones.
+
+    With adapters, sampling copies the base, and a warm start trains all of it.
+    """
+
+    def count(params: Mapping[str, jax.ShapeDtypeStruct]) -> int:
+        return sum(x.size * x.dtype.itemsize for x in params.values())
+
+    weights = split_weights(policy, policies.param_shapes(policy, mesh))
+    frozen, needed = count(weights.frozen), count(weights.merged)
+    needed += 3 * count(weights.trained)
+    if policy.arch.lora is None:
+        return needed
+    if config.init.kind == 'warm_start':
+        learner = dataclasses.replace(policy, frozen=frozenset())
+        frozen = 3 * count(policies.param_shapes(learner, mesh))
+    return needed + frozen
 
 
 def free_bytes() -> int:

@@ -10,6 +10,7 @@ from passk_jax.models import attention_kernels, grouped_products
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
+from passk_jax.models.lora import Lora
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.models.transformer import Transformer
 from passk_jax.tasks import Task, require
@@ -61,7 +62,9 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     kind = 'blocks'
     if arch.num_experts:
         kind = grouped_products.choose_implementation(config.experts, platform=platform)
-    return dataclasses.replace(arch, attention=attention, experts=kind)
+    return dataclasses.replace(
+        arch, attention=attention, experts=kind, lora=Lora.configured(config.lora)
+    )
 
 
 def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
@@ -75,11 +78,13 @@ def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
 
 
 def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
-    """Returns the parameters that ``model.frozen`` names.
+    """Returns the parameters that ``model.frozen`` names; with adapters, the base.
 
     Raises:
         InputError: an entry names none, or all are frozen.
     """
+    if arch.lora:
+        return frozenset(Transformer.parameters(arch.base))
     names, frozen = list(Transformer.parameters(arch)), set()
     for entry in config.frozen:
         meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}

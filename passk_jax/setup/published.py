@@ -50,7 +50,8 @@ def published_config(
         config.task.params = {**about.example, **about.benchmark}
     config.name, config.stage = config.name or 'published', max(config.stage, 0)
     config_file.replace_model(config, source)
-    config.model.attention = 'auto'
+    config.model.update(attention='auto', frozen=(), frozen_dtype='')
+    config.model.lora.update(configs.NO_ADAPTERS)
     config.init.update(kind='hf', checkpoint='')
     # Settings that only training reads must not raise an error.
     config.train.update(pack_sizes=0, num_prompts=1, mini_batch_prompts=1)

@@ -36,12 +36,13 @@ from passk_jax.data.batches import (
     subset,
 )
 from passk_jax.evaluation.evaluate import Evaluate
-from passk_jax.initial.params import initial_params
+from passk_jax.initial.params import add_adapters, initial_params
 from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.rollouts.dynamic_sampling import Select
@@ -204,7 +205,7 @@ class Setup:
         on_step: Callable[[int], None] = lambda step: None,
     ) -> Params | None:
         """Makes the parameters before step 0; ``None`` if ``stop`` interrupts it."""
-        return initial_params(
+        params = initial_params(
             self.policy,
             self.mesh,
             workdir,
@@ -215,6 +216,10 @@ class Setup:
             stop=stop,
             on_step=on_step,
         )
+        if params is None:
+            return None
+        source, seed = self.config.model.lora.source, self.config.seed
+        return add_adapters(self.policy, params, self.mesh, source=source, seed=seed)
 
     def sample(self) -> Sample:
         """Makes the verb that samples the rollouts of a step."""
@@ -311,14 +316,16 @@ def make_setup(config: ExperimentConfig) -> Setup:
         head_chunk_tokens=config.model.head_chunk_tokens,
         num_tokens=model.num_tokens(tokenizer, arch),
         frozen=model.frozen_names(config.model, arch),
+        frozen_dtype=config.model.frozen_dtype,
         replay_routing=config.model.replay_routing,
     )
     sizes = config.model.source or config.model.arch
     shapes = policies.param_shapes(policy, mesh)
     capacity.check_params(shapes, mesh, sizes=sizes)
+    parts = shapes, split_weights(policy, shapes).trained
     logging.info(
-        'a policy of %s parameters on %d x %s',
-        f'{sum(x.size for x in jax.tree.leaves(shapes)):,}',
+        'a policy of %s parameters, of which %s are trained, on %d x %s',
+        *(f'{sum(x.size for x in jax.tree.leaves(part)):,}' for part in parts),
         mesh.size,
         mesh.devices.flat[0].device_kind,
     )

@@ -308,3 +308,34 @@ def test_flatten_joins_keys_with_dots():
         'f': {},
     }
     assert checks.flatten({}) == {}
+
+
+LORA = {'model.lora.rank': 8, 'model.lora.alpha': 16, 'model.lora.targets': ['q_proj']}
+
+
+@pytest.mark.parametrize(
+    ('overrides', 'words'),
+    [
+        # Without a rank everything would be trained; without the others, nothing.
+        ({'model.lora.targets': ['q_proj']}, r'rank=0 trains all parameters'),
+        ({'model.lora.alpha': 16}, r"'model\.lora\.alpha': 16.*rank=0 trains all"),
+        ({'model.lora.source': 'adapter'}, r'rank=0 trains all parameters'),
+        (LORA | {'model.lora.alpha': 0}, r'rank=8 without .*trains nothing'),
+        (LORA | {'model.lora.targets': []}, r'rank=8 without .*trains nothing'),
+        (LORA | {'model.lora.rank': -1}, r'model\.lora\.rank=-1 must lie in'),
+        (LORA | {'model.lora.alpha': -1}, r'model\.lora\.alpha=-1.* not be negative'),
+        (LORA | {'model.frozen': ['embed']}, r"leave model\.frozen=\('embed',\) empty"),
+        ({'model.frozen_dtype': 'bfloat16'}, r'has no effect, because all'),
+        (LORA | {'model.frozen_dtype': 'int8'}, r'must be one of'),
+    ],
+)
+def test_a_run_that_would_train_everything_or_nothing_is_refused(overrides, words):
+    with pytest.raises(ValueError, match=words) as error:
+        check(overrides)
+    assert '\n' not in str(error.value)
+
+
+def test_adapters_and_a_base_of_another_dtype_are_settings():
+    config = check(LORA | {'model.frozen_dtype': 'bfloat16'})
+    assert config.model.lora == config_lib.LoraConfig(8, 16.0, ('q_proj',), '')
+    check({'model.frozen': ['embed'], 'model.frozen_dtype': 'bfloat16'})

@@ -265,3 +265,11 @@ def test_grouped_products_count_the_rows_of_a_devices_experts(tensor):
     assert forward == Flops(kernels=3 * product)
     # Two of the three again, one back through down, two to the rows, three to kernels.
     assert backward.kernels == (3 + 2 + 1 + 2 + 3) * product
+
+
+def test_a_step_of_adapters_costs_two_passes_where_a_full_one_costs_three():
+    sizes = {'num_updates': 2, 'epochs': 1, 'reference': True}
+    full = flops.train_passes(4, **sizes)
+    np.testing.assert_array_equal(full, [4, 5, 4, 5])
+    adapters = flops.train_passes(4, **sizes, adapters=True)
+    np.testing.assert_array_equal(adapters, full - 1)

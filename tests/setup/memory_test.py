@@ -25,6 +25,25 @@ def test_weights_count_with_their_averages_and_gradient(setup):
     assert estimate(setup)['weights, optimizer and gradient'] == 16 * num_params
 
 
+def test_a_frozen_base_has_no_averages_but_a_copy_while_sampling():
+    settings = {'rank': 2, 'alpha': 4.0, 'targets': ('q_proj',)}
+    lora = {f'model__lora__{name}': value for name, value in settings.items()}
+    config = tiny.make_config(**lora, init__kind='scratch')
+    setup = tiny.make_setup(config)
+    shapes = policies.param_shapes(setup.policy, setup.mesh)
+    names = setup.policy.frozen
+    base, adapters = (
+        sum(math.prod(x.shape) for name, x in shapes.items() if (name in names) == held)
+        for held in (True, False)
+    )
+    parts = memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
+    assert parts['weights, optimizer and gradient'] == 8 * base + 16 * adapters
+    # A warm start trains the base.
+    config = tiny.make_config(**lora)
+    parts = memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
+    assert parts['weights, optimizer and gradient'] == 16 * (base + adapters)
+
+
 def test_what_a_setting_lets_grow_grows_with_it(setup):
     small = estimate(setup)
     larger = estimate(setup, sampling__max_response_tokens=50)

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from passk_jax import sampling
+from passk_jax.config import LoraConfig
 from passk_jax.data.batches import read_problems
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
+from passk_jax.models.lora import Lora, is_adapter
+from passk_jax.models.transformer import Transformer
 from passk_jax.sampling import Purpose
 from passk_jax.tasks import make_task
 from passk_jax.types import Problem, Turn
@@ -46,10 +49,37 @@ def test_the_network_is_the_configured_one(setup):
         'full',
     )
     assert setup.policy.frozen == {'final_norm.scale'}
+    assert setup.policy.frozen_dtype == 'float32'
     assert setup.policy.replay_routing
     # Of qwen3_moe, and not of the qwen2 that tests/tiny.py has.
     assert (arch.qk_norm, arch.qkv_bias) == (True, False)
     assert setup.policy.head_chunk_tokens == 64
+
+
+def test_the_adapters_are_the_configured_ones():
+    lora = {'rank': 3, 'alpha': 7.0, 'targets': ('q_proj,o_proj', 'up_proj')}
+    settings = {f'model__lora__{name}': value for name, value in lora.items()}
+    policy = tiny.make_setup(tiny.make_config(**settings)).policy
+    assert policy.arch.lora == Lora(3, 7.0, ('q_proj', 'o_proj', 'up_proj'))
+    names = Transformer.parameters(policy.arch).keys()
+    adapters = {name for name in names if is_adapter(name)}
+    assert {name.split('.')[2] for name in adapters} == {'query', 'out', 'up'}
+    # The whole base, and nothing else.
+    assert policy.frozen == names - adapters
+
+
+def test_the_first_adapters_are_those_of_the_configured_source(tmp_path):
+    setup = tiny.make_setup(tiny.make_config())
+    model = dataclasses.replace(
+        setup.config.model, lora=LoraConfig(2, 4.0, ('q_proj',), 'somewhere')
+    )
+    config = dataclasses.replace(setup.config, model=model, seed=29)
+    setup = dataclasses.replace(setup, config=config)
+    with mock.patch('passk_jax.setup.setup.initial_params', return_value={}):
+        call = keywords(
+            'passk_jax.setup.setup.add_adapters', lambda: setup.initial_params(tmp_path)
+        )
+    assert call.kwargs == {'source': 'somewhere', 'seed': 29}
 
 
 def test_the_task_has_its_parameters(setup):

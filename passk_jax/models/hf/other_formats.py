@@ -14,6 +14,7 @@ _VERL = (
 _FORMATS = {
     'adapter_config.json': (
         'a LoRA adapter without its base',
+        'set model.source to its base and model.lora.source to this directory; or '
         'convert it with peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
         f'.merge_and_unload(){_SAVE_PRETRAINED}',
     ),

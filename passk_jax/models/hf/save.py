@@ -142,22 +142,40 @@ def write_params(
 ) -> None:
     """Writes ``model.safetensors``, or its parts and their index.
 
+    Tied embeddings are written once. ``params`` are those of training; the other
+    arguments are those of :func:`write_tensors`.
+    """
+    table = Transformer.parameters(policy.arch)
+    options = {'dtype': dtype, 'max_shard_bytes': max_shard_bytes}
+    write_tensors(table, params, directory, stem='model', **options)
+
+
+def write_tensors(
+    table: Table,
+    params: Params,
+    directory: pathlib.Path | None,
+    *,
+    dtype: str,
+    max_shard_bytes: int,
+    stem: str,
+) -> None:
+    """Writes ``<stem>.safetensors``, or its parts and their index.
+
     Every process must call it, because all gather tensors; process 0 writes. The host
-    holds the tensors of one file at a time, a device one whole tensor. Tied embeddings
-    are written once.
+    holds the tensors of one file at a time, a device one whole tensor.
 
     Args:
-        policy: the policy.
-        params: its parameters, under any sharding.
+        table: names and layouts of the tensors.
+        params: parameters of the table, under any sharding.
         directory: an existing directory; only process 0 needs it.
         dtype: one of :data:`DTYPES`; values are rounded to the nearest.
         max_shard_bytes: limit of a file's tensors; a larger tensor has its own file.
+        stem: how the names of the files begin.
 
     Raises:
         InputError: an unknown dtype, a limit below 1, or parameters that are not those
-            of training.
+            of the table.
     """
-    table = Transformer.parameters(policy.arch)
     if unknown := params.keys() - table.keys():
         raise InputError(f'{sorted(unknown)} are none of {list(table)}')
     if dtype not in DTYPES:
@@ -168,9 +186,9 @@ def write_params(
     files = _divided(table, params, max_elements=max_shard_bytes // width)
     weight_map = {}
     for i, items in enumerate(files):
-        name = 'model.safetensors'
+        name = f'{stem}.safetensors'
         if len(files) > 1:
-            name = f'model-{i + 1:05d}-of-{len(files):05d}.safetensors'
+            name = f'{stem}-{i + 1:05d}-of-{len(files):05d}.safetensors'
         weight_map |= {tensor: name for tensor, _, _ in items}
         tensors = _gather_all(table, params, items, dtype)
         if jax.process_index() == 0:
@@ -183,7 +201,7 @@ def write_params(
     if len(files) > 1 and jax.process_index() == 0:
         index = {'metadata': {'total_size': count * width}, 'weight_map': weight_map}
         text = json.dumps(index, indent=2) + '\n'
-        (directory / 'model.safetensors.index.json').write_text(text, 'utf-8')
+        (directory / f'{stem}.safetensors.index.json').write_text(text, 'utf-8')
     logging.info('wrote %d parameters as %s; files: %d', count, dtype, len(files))
 
 

@@ -61,10 +61,19 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
     )
-    shapes = param_shapes(policy, mesh)
-    table = Transformer.parameters(policy.arch)
+    shapes, table = param_shapes(policy, mesh), Transformer.parameters(policy.arch)
+    return read_tensors(directory, _files(directory), table, shapes)
+
+
+def read_tensors(
+    directory: pathlib.Path,
+    files: Sequence[pathlib.Path],
+    table: Table,
+    shapes: dict[str, jax.ShapeDtypeStruct],
+) -> Params:
+    """Reads the parameters of a table, of these shapes, from files of a directory."""
     with contextlib.ExitStack() as stack:
-        stored, problems = _open_tensors(directory, stack)
+        stored, problems = _open_tensors(directory, files, stack)
         problems += _problems(stored, _wanted(table, shapes))
         if problems:
             raise InputError(
@@ -179,16 +188,18 @@ def _equal(a: Any, b: Any, *, rows: int = 4096) -> bool:
 
 
 def _open_tensors(
-    directory: pathlib.Path, stack: contextlib.ExitStack
+    directory: pathlib.Path,
+    files: Sequence[pathlib.Path],
+    stack: contextlib.ExitStack,
 ) -> tuple[dict[str, Any], list[str]]:
     """Opens the files; returns a lazy slice of each tensor, and errors of duplicates.
 
     Raises:
-        InputError: there are no files, or some cannot be read.
+        InputError: some cannot be read.
     """
     stored: dict[str, Any] = {}
     twice, unreadable = [], []
-    for path in _files(directory):
+    for path in files:
         try:
             file = stack.enter_context(safe_open(path, framework='numpy'))
         except (OSError, SafetensorError) as error:

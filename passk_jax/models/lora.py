@@ -1,0 +1,168 @@
+"""Low-rank adapters (LoRA, arXiv:2106.09685) of matrices that no step changes.
+
+The matrix ``W`` of a linear map becomes ``W + alpha / rank * A B``, where ``A`` has
+``rank`` columns and ``B`` as many rows. ``B`` is 0 at first, so a run begins with the
+base. Names, layouts and scale are those of the library PEFT.
+
+An adapter is two rows of the table of parameters beside the row of its matrix, so all
+that asks the table follows: shapes, shardings, checkpoints, files. The learner applies
+adapters beside their matrix (layers.py). Sampling merges them once a step
+(``policy.decoding_weights``). Parameters without adapters are those of the base.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import jax
+from jax import numpy as jnp
+
+from passk_jax.config import LoraConfig
+from passk_jax.errors import InputError
+from passk_jax.models.parameters import Parameter, Table, kernel
+
+ALL_LINEAR = 'all-linear'
+"""The target that stands for all of them, as in PEFT."""
+A, B = 'lora_a', 'lora_b'
+"""Last parts of the names of an adapter's two parameters."""
+
+Array = TypeVar('Array')
+
+
+@dataclasses.dataclass(frozen=True)
+class Lora:
+    """The adapters of a network.
+
+    Attributes:
+        rank: columns of A and rows of B, at least 1.
+        alpha: the product of A and B counts ``alpha / rank`` times.
+        targets: names of adapted matrices in a checkpoint, or ends of such names
+            (``'q_proj'``, ``'self_attn.q_proj'``), or :data:`ALL_LINEAR`.
+    """
+
+    rank: int
+    alpha: float
+    targets: tuple[str, ...]
+
+    def __post_init__(self):
+        if self.rank < 1 or self.alpha <= 0 or not self.targets:
+            raise InputError(f'{self} trains nothing: rank and alpha must be positive')
+
+    @classmethod
+    def configured(cls, config: LoraConfig) -> 'Lora | None':
+        """Makes the adapters of a configuration; ``None`` without any."""
+        if not config.rank:
+            return None
+        targets = ','.join(config.targets).split(',')
+        return cls(config.rank, config.alpha, tuple(targets))
+
+    @property
+    def scale(self) -> float:
+        """Factor of the product of A and B."""
+        return self.alpha / self.rank
+
+    def adapts(self, row: Parameter) -> bool:
+        """Returns whether the parameter of a row has an adapter."""
+        ends = tuple(f'.{target}' for target in self.targets)
+        return _is_adaptable(row) and (
+            ALL_LINEAR in self.targets or f'.{_module(row)}'.endswith(ends)
+        )
+
+    def check(self, table: Table) -> None:
+        """Raises InputError if a target names no matrix of a table, with the choices.
+
+        Experts have no adapters, because PEFT's layout of theirs differs; a router has
+        none, because rounding would send a token to other experts; nor have the token
+        table and the head.
+        """
+        rows = [row for row in table.values() if _is_adaptable(row)]
+        for target in self.targets:
+            alone = dataclasses.replace(self, targets=(target,))
+            if not any(map(alone.adapts, rows)):
+                choices = [_module(row).rpartition('.')[2] for row in rows]
+                raise InputError(
+                    f'model.lora.targets names {target!r}, none of {choices} and not '
+                    f'{ALL_LINEAR!r}; experts, routers, the token table and the head '
+                    'have no adapters'
+                )
+
+
+def adapters(row: Parameter, rank_in: int) -> tuple[Parameter, Parameter]:
+    """Declares A and B of a matrix, whose first ``rank_in`` axes go in."""
+    inputs, outputs = row.axes[:rank_in], row.axes[rank_in:]
+    module = row.tensor.removesuffix('weight')
+    return (
+        kernel(f'{module}lora_A.weight', *inputs, None, inputs=rank_in),
+        kernel(f'{module}lora_B.weight', None, *outputs),
+    )
+
+
+def with_adapters(table: Table, lora: Lora | None) -> Table:
+    """Adds the rows of adapters to a table, behind that of their matrix."""
+    rows = {}
+    for name, row in table.items():
+        rows[name] = row
+        if lora is not None and lora.adapts(row):
+            rank_in = len(row.dims[1])
+            rows |= zip(adapter_names(name), adapters(row, rank_in), strict=True)
+    return rows
+
+
+def adapter_names(name: str) -> tuple[str, str]:
+    """Names the parameters A and B of the matrix ``name``."""
+    module = name.removesuffix('kernel')
+    return f'{module}{A}', f'{module}{B}'
+
+
+def is_adapter(name: str) -> bool:
+    """Returns whether a parameter belongs to an adapter."""
+    return name.endswith((f'.{A}', f'.{B}'))
+
+
+def without_adapters(params: Mapping[str, Array]) -> dict[str, Array]:
+    """Returns the parameters of the base."""
+    return {name: x for name, x in params.items() if not is_adapter(name)}
+
+
+def add_adapter(x: jax.Array, a: jax.Array, b: jax.Array, scale: float) -> jax.Array:
+    """Merges an adapter into its matrix: ``x + scale * a @ b``, in float32."""
+    with jax.default_matmul_precision('float32'):
+        product = jnp.tensordot(a, b, axes=1, preferred_element_type=jnp.float32)
+    return x.astype(jnp.float32) + scale * product
+
+
+def merge(
+    params: Mapping[str, jax.Array], lora: Lora | None, dtype: Any
+) -> dict[str, jax.Array]:
+    """Merges all adapters, layer by layer; matrices that have one become ``dtype``."""
+    merged = without_adapters(params)
+    for name in merged:
+        a, b = adapter_names(name)
+        if lora is not None and a in params:
+            merged[name] = _merge_stack(
+                params[name], params[a], params[b], lora.scale, dtype
+            )
+    return merged
+
+
+def _merge_layers(
+    x: jax.Array, a: jax.Array, b: jax.Array, scale: float, dtype: Any
+) -> jax.Array:
+    def merge_layer(layer: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        x, a, b = layer
+        return add_adapter(x, a, b, scale).astype(dtype)
+
+    return jax.lax.map(merge_layer, (x, a, b))
+
+
+_merge_stack = jax.jit(_merge_layers, static_argnums=(3, 4))
+
+
+def _module(row: Parameter) -> str:
+    """Names a row's matrix in a checkpoint, without its layer."""
+    return row.tensor.removesuffix('.weight').rpartition('}.')[2]
+
+
+def _is_adaptable(row: Parameter) -> bool:
+    is_matrix = len(row.dims) == 2 and 'vocab' not in row.axes
+    return is_matrix and 'expert' not in row.stack and not row.decoded_in

@@ -1,0 +1,179 @@
+"""Adapters as a directory of PEFT: what it reads of ours, and we of its.
+
+PEFT is optional (the extra ``peft``): its tests are skipped without it. The layout is
+tested without it too, against torch's product.
+"""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+import torch
+
+from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.models.hf import adapters
+from passk_jax.models.lora import Lora, is_adapter, merge
+from tests.models import oracle
+from tests.models.hf import oracle as hf_oracle
+
+LORA = Lora(rank=3, alpha=12.0, targets=('all-linear',))
+LENGTHS = (9, 3, 14)
+FAMILIES = ('llama', 'qwen2', 'qwen3', 'mistral')
+
+
+def read(directory, lora=LORA):
+    """Our policy of a model's directory, with random adapters of both kinds."""
+    policy, base = hf_oracle.read(directory)
+    arch = dataclasses.replace(policy.arch, lora=lora)
+    policy = dataclasses.replace(policy, arch=arch, frozen=frozenset(base))
+    drawn = oracle.random_params(policy, seed=3)
+    return policy, base | {k: x for k, x in drawn.items() if is_adapter(k)}
+
+
+@pytest.fixture(params=FAMILIES)
+def model(request, tmp_path):
+    """Their model, whose files lie in ``tmp_path / 'base'``."""
+    tied = request.param in ('qwen3', 'llama')
+    model = hf_oracle.make_model(request.param, tie_word_embeddings=tied)
+    model.save_pretrained(tmp_path / 'base')
+    return model
+
+
+def write(policy, params, directory, **changes):
+    directory.mkdir(exist_ok=True)
+    base = str(directory.parent / 'base')
+    adapters.write_adapters(policy, params, directory, base=base, dtype='float32')
+    path = directory / adapters.CONFIG
+    fields = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps(fields))
+
+
+def prompts():
+    return hf_oracle.unequal_prompts(40, lengths=LENGTHS, seed=1)
+
+
+def test_peft_reads_what_we_write(model, tmp_path):
+    peft = pytest.importorskip('peft', reason="needs the extra 'peft'")
+    policy, params = read(tmp_path / 'base')
+    write(policy, params, tmp_path / 'ours')
+    theirs = peft.PeftModel.from_pretrained(model, tmp_path / 'ours').eval()
+    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 1e-5
+    merged = merge(params, LORA, 'float32')
+    whole = theirs.merge_and_unload()
+    assert hf_oracle.logits_error(whole, policy.base, merged, prompts()) < 1e-5
+    base = {k: x for k, x in params.items() if not is_adapter(k)}
+    assert hf_oracle.logits_error(whole, policy, base, prompts()) > 0.1
+
+
+def test_we_read_what_peft_writes(model, tmp_path):
+    peft = pytest.importorskip('peft', reason="needs the extra 'peft'")
+    config = peft.LoraConfig(
+        r=5, lora_alpha=8, target_modules=['q_proj', 'down_proj', 'o_proj']
+    )
+    theirs = peft.get_peft_model(model, config).eval()
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, x in theirs.named_parameters():
+            if 'lora_' in name:
+                x.copy_(0.3 * torch.randn(x.shape, generator=generator))
+    theirs.save_pretrained(tmp_path / 'theirs')
+    lora = Lora(5, 8.0, ('down_proj', 'q_proj', 'o_proj'))
+    policy, params = read(tmp_path / 'base', lora)
+    mesh = hf_oracle.one_device()
+    params |= adapters.load_adapters(policy, str(tmp_path / 'theirs'), mesh)
+    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 1e-5
+
+
+@pytest.mark.parametrize('shape', [(1, 1, 1, 1), (1, 2, 1, 2)])
+def test_the_tensors_are_torchs_and_come_back_bit_for_bit(tmp_path, shape):
+    hf_oracle.make_model('qwen2').save_pretrained(tmp_path / 'base')
+    policy, params = read(tmp_path / 'base')
+    write(policy, params, tmp_path / 'ours')
+    stored = safetensors.numpy.load_file(tmp_path / 'ours/adapter_model.safetensors')
+    assert len(stored) == 2 * 7 * 2
+    layer = 'base_model.model.model.layers.1'
+    for module, name in (
+        (f'{layer}.self_attn.q_proj', 'layers.attention.query'),
+        (f'{layer}.self_attn.o_proj', 'layers.attention.out'),
+        (f'{layer}.mlp.down_proj', 'layers.mlp.down'),
+    ):
+        a, b = (stored[f'{module}.lora_{x}.weight'] for x in 'AB')
+        assert a.shape[0] == b.shape[1] == 3
+        merged = merge(params, LORA, 'float32')[f'{name}.kernel']
+        delta = np.asarray(merged - params[f'{name}.kernel'])[1]
+        inputs, outputs = a.shape[1], b.shape[0]
+        # torch stores [out, in].
+        np.testing.assert_allclose(
+            4 * b @ a, delta.reshape(inputs, outputs).T, atol=1e-5
+        )
+    sizes = dict(zip(sharding.MESH_AXES, shape, strict=True))
+    devices = jax.devices()[: int(np.prod(shape))]
+    mesh = sharding.make_mesh(**sizes, devices=devices)
+    have = adapters.load_adapters(policy, str(tmp_path / 'ours'), mesh)
+    shapes = policies.param_shapes(policy, mesh)
+    assert have.keys() == {name for name in params if is_adapter(name)}
+    for name, x in have.items():
+        np.testing.assert_array_equal(x, params[name])
+        assert x.sharding == shapes[name].sharding
+
+
+@pytest.fixture(scope='module')
+def written(tmp_path_factory):
+    root = tmp_path_factory.mktemp('written')
+    hf_oracle.make_model('qwen2').save_pretrained(root / 'base')
+    policy, params = read(root / 'base')
+    write(policy, params, root / 'ours')
+    return root / 'ours', policy, params
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ({'r': 4}, r'set model\.lora\.rank=4, alpha=12\.0, targets=\['),
+        ({'lora_alpha': 6}, r'set model\.lora\.rank=3, alpha=6, targets='),
+        ({'target_modules': ['q_proj']}, r"targets=\['q_proj'\]"),
+        ({'use_rslora': True}, r"'use_rslora': True.* only plain LoRA"),
+        ({'use_dora': True}, r"'use_dora': True.* only plain LoRA"),
+        ({'bias': 'all'}, "'bias': 'all'"),
+        ({'init_lora_weights': 'pissa'}, "'init_lora_weights': 'pissa'"),
+        ({'rank_pattern': {'q_proj': 8}}, 'rank_pattern'),
+        ({'modules_to_save': ['lm_head']}, 'modules_to_save'),
+        ({'layers_to_transform': [1]}, 'layers_to_transform'),
+        ({'of_tomorrow': {'x': 1}}, 'of_tomorrow'),
+        ({'peft_type': 'IA3'}, "peft_type='IA3' is not LORA"),
+    ],
+)
+def test_what_is_no_plain_adapter_of_the_run_is_refused(written, change, words):
+    directory, policy, params = written
+    write(policy, params, directory, **change)
+    with pytest.raises(ValueError, match=words):
+        adapters.load_adapters(policy, str(directory), hf_oracle.one_device())
+
+
+def test_fields_that_change_no_logit_are_read_over(written):
+    directory, policy, params = written
+    inert = {'lora_dropout': 0.05, 'init_lora_weights': 'gaussian', 'revision': 'main'}
+    stated = {'target_modules': r'.*(self_attn|mlp).*_proj', 'rank_pattern': {}}
+    write(policy, params, directory, **inert, **stated)
+    mesh = hf_oracle.one_device()
+    assert adapters.load_adapters(policy, str(directory), mesh)
+
+
+def test_missing_tensors_are_named(written):
+    directory, policy, params = written
+    write(policy, params, directory)
+    path = directory / 'adapter_model.safetensors'
+    stored = safetensors.numpy.load_file(path)
+    name = 'base_model.model.model.layers.0.mlp.up_proj.lora_B.weight'
+    stored['base_model.model.lm_head.lora_A.weight'] = stored.pop(name)
+    safetensors.numpy.save_file(stored, path)
+    words = r'missing .*up_proj\.lora_B\.weight\n  unexpected .*lm_head\.lora_A'
+    with pytest.raises(ValueError, match=words):
+        adapters.load_adapters(policy, str(directory), hf_oracle.one_device())
+    path.unlink()
+    with pytest.raises(ValueError, match=r'has no adapter_model\.safetensors'):
+        adapters.load_adapters(policy, str(directory), hf_oracle.one_device())
