@@ -4,8 +4,9 @@
 
 Generation has the model and the work of ``work.GROUPS`` (3.2 M parameters, 100 + 64
 tokens, 4 prompts x 32 rollouts), of ``work.QWEN`` and of ``work.SMOLLM2``. A step has
-those of ``work.STEP``, of ``work.SMOLLM2`` and of ``work.GROUPS``, where sharing prompts
-counts. The small works run with real vocabularies too. All is float32 on the CPU.
+those of ``work.STEP``, of ``work.SMOLLM2`` and of ``work.GROUPS``, where sharing
+prompts counts. The small works run with real vocabularies too. All is float32 on the
+CPU.
 
 The peers run in their own environment. Both sides read the same weights, use one core,
 one thread, AdamW and one update a step, and verify within the step. The run prints how

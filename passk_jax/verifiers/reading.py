@@ -289,9 +289,10 @@ def _union(text: str, depth: int) -> Form | None:
     if not signs or split_top(text, _BY_SIGN)[1]:
         return None
     items = _items(parts, depth)
-    if all(isinstance(item, Collection) for item in items):
+    sets = [item for item in items if isinstance(item, Collection)]
+    if len(sets) == len(items):
         # The union of {1} and {2} is {1, 2}.
-        return Collection(tuple(part for item in items for part in item.items))
+        return Collection(tuple(part for one in sets for part in one.items))
     return Union(items)
 
 

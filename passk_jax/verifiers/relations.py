@@ -152,11 +152,15 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
     if len(bounds) < 2 or bounds['low'][0] != bounds['high'][0]:
         return None
     (name, low, opening), (_, high, closing) = bounds['low'], bounds['high']
+    if not (isinstance(low, Expression) and isinstance(high, Expression)):
+        return None
+    if low.tree is None or high.tree is None:
+        return None
     try:
-        values = [exact.value(form.tree) for form in (low, high) if form.tree]
+        least, most = exact.value(low.tree), exact.value(high.tree)
     except exact.TooLargeError:
         return None
-    if None in values or values[0] >= values[1]:
+    if least is None or most is None or least >= most:
         return None
     signs = (r'\le' if opening == '[' else '<', r'\le' if closing == ']' else '<')
     middle = Expression(name, Name(name))
