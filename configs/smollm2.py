@@ -110,8 +110,8 @@ def get_config(argument: str = '') -> ConfigDict:
 def _policy(config: ConfigDict, source: str) -> None:
     """The published model, warm-started in the same program."""
     config.model.source = source
-    # As in the committed runs. A core multiplies bfloat16 twice as fast if it can (the
-    # flag avx512_bf16), but has no attention kernel.
+    # As in the committed runs. With bfloat16, on cores that have it (avx512_bf16), an
+    # update is faster and sampling slower (benchmarks/README.md).
     config.model.compute_dtype = 'float32'
     config.model.attention = 'plain'
     config.model.remat = 'none'

@@ -92,7 +92,7 @@ def arch(source):
 
 def test_the_parameters_are_as_many_as_published(name, arch):
     # All that shapes need of a policy; NNX takes seconds to define a large one.
-    policy = types.SimpleNamespace(arch=arch)
+    policy = types.SimpleNamespace(arch=arch, frozen=frozenset(), frozen_dtype='')
     shapes = policies.param_shapes(policy, one_device_mesh(jax.devices()[0]))
     assert sum(x.size for x in shapes.values()) == PARAMETERS[name]
 
