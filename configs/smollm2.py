@@ -18,6 +18,12 @@ Without it, those of experiments/smollm2.py, which were quantized to four bits:
 Both need the package reasoning-gym: ``pip install -e '.[reasoning_gym]'``. For
 Pass@1 Training add ``--config.advantage.name=pass_at_1``.
 
+On a TPU or GPU, another instruction-tuned model, with settings for such chips and room
+for its tokens; experiments/plans/chips.md says which model fits which chip:
+
+    python -m passk_jax.train --workdir=runs/qwen \\
+        --config=configs/smollm2.py:source=Qwen/Qwen2.5-0.5B-Instruct,on=chip
+
 To evaluate a policy on sets that it was never trained on:
 
     python -m passk_jax.evaluate --workdir=runs/smollm2_one --split=test \\
@@ -69,12 +75,13 @@ OUT_OF_DOMAIN: Mapping[str, Mapping[str, Any]] = {
 def get_config(argument: str = '') -> ConfigDict:
     """Returns the configuration of ``source=<directory or hub name>``.
 
-    ``sets=out_of_domain`` is for evaluation: it has only a test split.
+    ``sets=out_of_domain`` is for evaluation: it has only a test split. ``on=chip`` has
+    settings for a TPU or GPU.
     """
     values = arguments.parse(
         argument,
-        defaults={'source': SOURCE, 'sets': 'trained'},
-        choices={'sets': ('trained', 'out_of_domain')},
+        defaults={'source': SOURCE, 'sets': 'trained', 'on': 'core'},
+        choices={'sets': ('trained', 'out_of_domain'), 'on': ('core', 'chip')},
     )
     config = base.get_config()
     config.name = 'smollm2'
@@ -95,13 +102,16 @@ def get_config(argument: str = '') -> ConfigDict:
 
     config.checkpoint.every = 25
     config.log.rollouts_every = 25
+    if values['on'] == 'chip':
+        _on_chip(config, trained=values['sets'] == 'trained')
     return config
 
 
 def _policy(config: ConfigDict, source: str) -> None:
     """The published model, warm-started in the same program."""
     config.model.source = source
-    # A CPU core multiplies float32 faster than bfloat16, and has no kernel.
+    # As in the committed runs. With bfloat16, on cores that have it (avx512_bf16), an
+    # update is faster and sampling slower (benchmarks/README.md).
     config.model.compute_dtype = 'float32'
     config.model.attention = 'plain'
     config.model.remat = 'none'
@@ -130,6 +140,23 @@ def fit_one_core(config: ConfigDict) -> None:
     config.eval.batch_size = 8
     # 1.6 GB each.
     config.checkpoint.keep = 1
+
+
+def _on_chip(config: ConfigDict, *, trained: bool) -> None:
+    """Uses what base.py has for chips, and leaves room for any model's tokens.
+
+    Other tokenizers and chat templates make other lengths.
+    """
+    for name in ('compute_dtype', 'attention', 'remat', 'head_chunk_tokens'):
+        config.model[name] = base.get_config().model[name]
+    config.train.micro_batch_prompts = 8
+    # A chip's attention reads no packed rows.
+    config.train.pack_sizes = 0
+    config.data.max_prompt_tokens = 128 if trained else 256
+    config.sampling.max_response_tokens = 64
+    config.eval.batch_size = 64
+    # Each has three times the weights in float32.
+    config.checkpoint.every = 50
 
 
 def _problems(config: ConfigDict, *, trained: bool) -> None:

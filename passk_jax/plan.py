@@ -15,7 +15,7 @@ nothing. Exit status 1: a program does not fit.
 
 ``--fit`` searches for settings that fit and train the same: the rollouts of a pass, the
 cache's limit, the mesh. It ends with one line of their flags, or names the program that
-still does not fit and by how much.
+still does not fit and by how much. For GPUs, what programs allocate is estimated.
 """
 
 import contextlib
@@ -194,10 +194,10 @@ def plan_that_fits(
         InputError: the memory limit is unknown, or no mesh of the devices divides the
             batches.
     """
-    if not topology.has_compiler or not topology.chip.memory:
+    if not topology.chip.memory:
         raise InputError(
-            f'topology {topology.name!r} has no compiler or no limit of memory here, '
-            'and --fit needs both: name TPUs, such as v5e:4x8'
+            f'topology {topology.name!r} has no limit of memory, and --fit needs one: '
+            'name TPUs or GPUs, such as v5e:4x8 or gpu:h100x8'
         )
     devices = topologies.connect(topology)
     mesh = meshes.completed(config.mesh, len(devices))
@@ -214,7 +214,10 @@ def plan_that_fits(
     def analysed(builder: Builder, name: str) -> Analysis:
         program = build(_placed(builder, devices), name)
         compiling = fits.held(program) <= topology.chip.memory
-        return _analyse(program, topology, '', tell, compiling=compiling)
+        analysis = _analyse(program, topology, '', tell, compiling=compiling)
+        if topology.has_compiler:
+            return analysis
+        return fits.with_temporaries(analysis, builder)
 
     check = functools.partial(_check, config)
     result = search(builder, names, analysed, check=check, tell=tell, first=first)

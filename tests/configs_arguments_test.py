@@ -116,5 +116,9 @@ def test_a_language_model_has_a_source_and_sets_to_be_evaluated_on():
     assert other.sets.to_dict() == smollm2.OUT_OF_DOMAIN
     assert not smollm2.SETS.keys() & smollm2.OUT_OF_DOMAIN.keys()
     assert (other.train_count, other.test_count) == (0, 128)
+    chip = smollm2.get_config('source=there,on=chip')
+    assert (chip.model.compute_dtype, chip.train.pack_sizes) == ('bfloat16', 0)
+    wide = smollm2.get_config('sets=out_of_domain,on=chip').data
+    assert chip.data.max_prompt_tokens < wide.max_prompt_tokens
     with pytest.raises(InputError, match=r"sets='all' must be one of \['trained', "):
         smollm2.get_config('sets=all')

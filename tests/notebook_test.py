@@ -1,4 +1,4 @@
-"""The notebooks in experiments/ are made from their scripts and have been run."""
+"""The notebooks are made from their scripts and have been run."""
 
 import collections
 import functools
@@ -30,8 +30,8 @@ from passk_jax.cli.flags import parse
 from passk_jax.evaluation.metrics import paired_interval
 from tests import tiny
 
-EXPERIMENTS = pathlib.Path(__file__).resolve().parents[1] / 'experiments'
-NOTEBOOKS = sorted(EXPERIMENTS.glob('*.ipynb'))
+EXPERIMENTS, EXAMPLES = tiny.ROOT / 'experiments', tiny.ROOT / 'examples'
+NOTEBOOKS = sorted([*EXPERIMENTS.glob('*.ipynb'), *EXAMPLES.glob('*.ipynb')])
 MOST_BYTES = 700_000
 
 
@@ -279,16 +279,18 @@ def test_a_run_with_too_few_evaluations_is_not_inspected(
         runpy.run_path(str(EXPERIMENTS / 'inspect_run.py'))
 
 
-def first_code(stem: str) -> str:
-    cells = jupytext.read(EXPERIMENTS / f'{stem}.py').cells
-    return next(cell.source for cell in cells if cell.cell_type == 'code')
+def installation() -> str:
+    """The cells of the hosted notebook with its parameters and its installation."""
+    cells = jupytext.read(EXAMPLES / 'hosted.py').cells
+    code = [cell.source for cell in cells if cell.cell_type == 'code']
+    return '\n'.join(code[:2])
 
 
 def test_a_hosted_notebook_without_an_address_asks_for_it(monkeypatch):
     monkeypatch.delenv('PASSK_REPOSITORY', raising=False)
     monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
     with pytest.raises(RuntimeError, match='set REPOSITORY to its git address'):
-        exec(first_code('hosted'), {})
+        exec(installation(), {})
 
 
 @pytest.mark.parametrize(
@@ -323,9 +325,9 @@ def test_a_hosted_notebook_installs_the_project_and_the_jax_of_its_device(
     monkeypatch.setattr(shutil, 'which', lambda name: name if cuda else None)
     monkeypatch.setattr(subprocess, 'run', run)
     monkeypatch.setattr(sys, 'path', [])
-    exec(first_code('hosted'), {})
+    exec(installation(), {})
     clone, install = commands
     assert clone == ['git', 'clone', '--depth=1', 'the-address', 'passk_jax_repository']
-    requirements = str(pathlib.Path('passk_jax_repository') / 'requirements.txt')
-    assert install[1:] == ['-m', 'pip', 'install', '-q', '-r', requirements, extra]
+    project = 'passk_jax_repository[reasoning_gym]'
+    assert install[1:] == ['-m', 'pip', 'install', '-q', '-e', project, extra]
     assert sys.path == [str(tmp_path / 'passk_jax_repository')]

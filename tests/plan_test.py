@@ -163,10 +163,35 @@ def test_an_open_axis_of_the_mesh_becomes_a_number():
     assert text.endswith('\n    --config.mesh.fsdp=8\n')
 
 
-@pytest.mark.parametrize('name', ['cpu:8', 'gpu:h100x8'])
-def test_a_search_needs_a_compiler_and_a_limit(name):
-    with pytest.raises(ValueError, match=r'no compiler or no limit .* v5e:4x8'):
-        plan.plan_that_fits(tiny.make_config(), topologies.parse(name), ['train'])
+def test_a_search_needs_a_limit():
+    with pytest.raises(ValueError, match=r"'cpu:8' has no limit .* v5e:4x8"):
+        plan.plan_that_fits(tiny.make_config(), topologies.parse('cpu:8'), ['train'])
+
+
+def small_gpu(**sizes):
+    gpu = topologies.parse('gpu:h100x8')
+    chip = dataclasses.replace(gpu.chip, memory=sizes['memory'])
+    return dataclasses.replace(gpu, chip=chip)
+
+
+def test_a_search_for_gpus_goes_by_shapes():
+    """Temporaries count, without a compiler, and a pass gets smaller until it fits."""
+    config = tiny.make_config(mesh__fsdp=8, train__micro_batch_prompts=8)
+    text, fitting = plan.plan_that_fits(config, small_gpu(memory=2**40), ['train'])
+    assert fitting
+    (needed,), (held,), (temporaries,) = (
+        [float(cell.removesuffix(' MiB')) for cell in cells(text, label)]
+        for label in ('total', 'arguments', 'temporaries')
+    )
+    assert temporaries > 0
+    assert needed == pytest.approx(held + temporaries, abs=0.02)
+    memory = (held + 0.7 * temporaries) * 2**20
+    text, fitting = plan.plan_that_fits(config, small_gpu(memory=memory), ['train'])
+    assert fitting
+    assert '--config.train.micro_batch_rollouts=' in text.splitlines()[-1]
+    none, fitting = plan.plan_that_fits(config, small_gpu(memory=1000), ['train'])
+    assert not fitting
+    assert 'No settings that train the same were found to fit: train needs' in none
 
 
 def test_the_flags_of_the_configuration_are_kept_as_they_were_given():

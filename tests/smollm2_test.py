@@ -11,6 +11,8 @@ import sys
 import zipfile
 
 import jax
+import nbclient
+import nbformat
 import pytest
 
 from configs import smollm2 as config_file
@@ -135,6 +137,7 @@ def test_greedy_texts_are_those_of_transformers_before_and_after_training(tmp_pa
         'train.mini_batch_prompts': 2,
         'train.pack_sizes': 2,
         'init.warm_start.steps': 2,
+        'init.warm_start.batch_size': 4,
         'eval.every': 0,
         'eval.final_split': '',
         # Far enough that greedy texts change.
@@ -153,6 +156,47 @@ def test_greedy_texts_are_those_of_transformers_before_and_after_training(tmp_pa
     trained = our_texts(exported)
     assert trained == their_texts(exported)
     assert trained != ours
+
+
+@needs_model
+@pytest.mark.slow
+def test_the_cells_for_a_hosted_runtime_run_with_this_model(tmp_path, monkeypatch):
+    """From the parameters to the report, on this machine's devices."""
+    pytest.importorskip('reasoning_gym')
+    settings = {
+        'train.steps': 1,
+        'train.num_prompts': 2,
+        'train.mini_batch_prompts': 2,
+        'train.micro_batch_prompts': 1,
+        'train.pack_sizes': 2,
+        'init.warm_start.steps': 2,
+        'init.warm_start.batch_size': 2,
+        'task.params.test_count': 2,
+        'eval.every': 0,
+        'eval.num_responses': 4,
+    }
+    overrides = ' '.join(f'--config.{key}={x}' for key, x in settings.items())
+    monkeypatch.setenv('PASSK_MODEL', MODEL)
+    monkeypatch.setenv('PASSK_CONFIG', f'configs/smollm2.py:source={MODEL}')
+    monkeypatch.setenv('PASSK_FLAGS', overrides)
+    monkeypatch.setenv('PASSK_WORKDIR', str(tmp_path / 'run'))
+    monkeypatch.setenv('PYTHONPATH', str(tiny.ROOT))
+    notebook = nbformat.read(tiny.ROOT / 'examples' / 'hosted.ipynb', as_version=4)
+    where = {'metadata': {'path': str(tiny.ROOT)}}
+    nbclient.NotebookClient(notebook, resources=where).execute()
+    code = [cell for cell in notebook.cells if cell.cell_type == 'code']
+    outputs = [output for cell in code for output in cell.outputs]
+    assert not [x for x in outputs if x.get('name') == 'stderr']
+    texts = ['\n'.join(map(str, x.get('data', {}).values())) for x in outputs]
+    assert any('| Pass@4 | ' in text for text in texts)
+    assert any('<h2>Responses</h2>' in text for text in texts)
+    assert any('image/png' in x.get('data', {}) for x in outputs)
+    (row,) = [
+        x
+        for x in tiny.read_lines(tmp_path / 'run' / 'metrics.jsonl')
+        if x['split'] == 'train'
+    ]
+    assert row['step'] == 0
 
 
 def command(name, *arguments):

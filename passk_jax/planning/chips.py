@@ -57,6 +57,8 @@ _TPUS = (
 # XLA_PYTHON_CLIENT_MEM_FRACTION=.9 takes of what the driver shows.
 _TAKEN = 0.9
 _GPUS = (
+    # No SXM module, but a card on PCIe 4.0 x16, with 22.5 of its 24 GB for programs.
+    Chip('l4', 121e12, _TAKEN * 22.5 * GIB, 300e9, 32e9, 0, 0),
     Chip('a100', 312e12, _TAKEN * 79 * GIB, 2039e9, 300e9, 0, 0),
     Chip('h100', 989.4e12, _TAKEN * 79 * GIB, 3350e9, 450e9, 0, 0),
     Chip('h200', 989.4e12, _TAKEN * 140 * GIB, 4800e9, 450e9, 0, 0),
@@ -83,6 +85,7 @@ _KINDS = {
     'TPU v6 lite': 'v6e',
     'TPU v6e': 'v6e',
     'TPU7x': 'tpu7x',
+    'NVIDIA L4': 'l4',
     'NVIDIA A100-SXM4-80GB': 'a100',
     'NVIDIA H100 80GB HBM3': 'h100',
     'NVIDIA H200': 'h200',

@@ -52,8 +52,9 @@ def introduction(
     if not topology.has_compiler:
         lines.append(
             'There is no compiler for it here: this is a plan from shapes alone, '
-            'without temporaries, traffic and collectives. FLOPs are those of the '
-            'program as written, with plain attention, divided evenly.'
+            'without traffic and collectives; temporaries, where there are any, are '
+            'estimates. FLOPs are those of the program as written, with plain '
+            'attention, divided evenly.'
         )
     return [*lines, '']
 

@@ -332,8 +332,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
     _warn_of_repeated_work(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
-            'model.compute_dtype=bfloat16 is slower and less precise than float32 on a '
-            'CPU'
+            'model.compute_dtype=bfloat16 is less precise than float32 on a CPU, and '
+            'slower if the CPU does not have it (avx512_bf16)'
         )
     if config.eval.greedy and config.eval.num_responses > 1:
         logging.warning(

@@ -36,6 +36,7 @@ def test_nothing_is_assumed_of_the_hosts_processor():
         ('TPU v6e', 'v6e', 918e12),
         # Half of a chip of 2307e12.
         ('TPU7x', 'tpu7x', 1153.5e12),
+        ('NVIDIA L4', 'l4', 121e12),
         ('NVIDIA A100-SXM4-80GB', 'a100', 312e12),
         ('NVIDIA H100 80GB HBM3', 'h100', 989.4e12),
         ('NVIDIA H200', 'h200', 989.4e12),

@@ -125,9 +125,8 @@ def _llama3(rope_factor: float, *sizes: int, tie: bool = False) -> dict[str, Any
 
 _LLAMA3_8B = _llama3(8.0, 4096, 14_336, 32, 32)
 
-_SMOLLM2_135M = {
+_SMOLLM2 = {
     **_DENSE,
-    **_sizes(576, 1536, 30, 9, tie=True),
     'architectures': ['LlamaForCausalLM'],
     'model_type': 'llama',
     'attention_bias': False,
@@ -135,7 +134,6 @@ _SMOLLM2_135M = {
     'eos_token_id': 2,
     'max_position_embeddings': 8192,
     'mlp_bias': False,
-    'num_key_value_heads': 3,
     'pad_token_id': 2,
     'rms_norm_eps': 1e-5,
     'rope_interleaved': False,
@@ -143,6 +141,11 @@ _SMOLLM2_135M = {
     'rope_theta': 100_000,
     'vocab_size': 49_152,
 }
+
+
+def _smollm2(kv_heads: int, *sizes: int) -> dict[str, Any]:
+    return _SMOLLM2 | {'num_key_value_heads': kv_heads} | _sizes(*sizes, tie=True)
+
 
 _GEMMA3 = {
     'architectures': ['Gemma3ForCausalLM'],
@@ -227,6 +230,7 @@ _QWEN3_2507 = {'max_position_embeddings': 262_144, 'rope_theta': 5_000_000}
 PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-0.5B-Instruct': _qwen2(2, 151_936, 896, 4864, 24, 14, tie=True),
     'Qwen/Qwen2.5-1.5B-Instruct': _QWEN2_1_5B,
+    'Qwen/Qwen2.5-3B-Instruct': _qwen2(2, 151_936, 2048, 11_008, 36, 16, tie=True),
     'Qwen/Qwen2.5-7B-Instruct': _QWEN2_7B,
     'Qwen/Qwen2.5-32B-Instruct': _qwen2(8, 152_064, 5120, 27_648, 64, 40),
     'Qwen/Qwen3-0.6B': _QWEN3 | _sizes(1024, 3072, 28, 16, tie=True),
@@ -245,9 +249,10 @@ PUBLISHED: Mapping[str, Fields] = {
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': _QWEN2_1_5B | _R1_QWEN,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': _QWEN2_7B | _R1_QWEN,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': _LLAMA3_8B | {'eos_token_id': 128_001},
-    'HuggingFaceTB/SmolLM2-135M-Instruct': _SMOLLM2_135M,
     'HuggingFaceTB/SmolLM3-3B': _SMOLLM3_3B,
     'google/gemma-3-270m-it': _GEMMA3 | _sizes(640, 2048, 18, 4, tie=True),
     'google/gemma-3-1b-it': _GEMMA3 | _sizes(1152, 6912, 26, 4, tie=True),
     'allenai/Olmo-3-7B-Instruct': _OLMO3_7B,
+    'HuggingFaceTB/SmolLM2-135M-Instruct': _smollm2(3, 576, 1536, 30, 9),
+    'HuggingFaceTB/SmolLM2-360M-Instruct': _smollm2(5, 960, 2560, 32, 15),
 }

@@ -19,6 +19,7 @@ from passk_jax.sharding import one_device_mesh
 PARAMETERS = {
     'Qwen/Qwen2.5-0.5B-Instruct': 494_032_768,
     'Qwen/Qwen2.5-1.5B-Instruct': 1_543_714_304,
+    'Qwen/Qwen2.5-3B-Instruct': 3_085_938_688,
     'Qwen/Qwen2.5-7B-Instruct': 7_615_616_512,
     'Qwen/Qwen2.5-32B-Instruct': 32_763_876_352,
     'Qwen/Qwen3-0.6B': 596_049_920,
@@ -33,6 +34,7 @@ PARAMETERS = {
     'google/gemma-3-1b-it': 999_885_952,
     'allenai/Olmo-3-7B-Instruct': 7_298_011_136,
     'Qwen/Qwen3-4B-Instruct-2507': 4_022_468_096,
+    'HuggingFaceTB/SmolLM2-360M-Instruct': 361_821_120,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B': 1_777_088_000,
     'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B': 7_615_616_512,
     'deepseek-ai/DeepSeek-R1-Distill-Llama-8B': 8_030_261_248,
@@ -43,6 +45,7 @@ PARAMETERS = {
 CACHE_BYTES = {
     'Qwen/Qwen2.5-0.5B-Instruct': 12_288,
     'Qwen/Qwen2.5-1.5B-Instruct': 28_672,
+    'Qwen/Qwen2.5-3B-Instruct': 36_864,
     'Qwen/Qwen2.5-7B-Instruct': 57_344,
     'Qwen/Qwen2.5-32B-Instruct': 262_144,
     'Qwen/Qwen3-0.6B': 114_688,
@@ -60,6 +63,7 @@ CACHE_BYTES = {
     'google/gemma-3-1b-it': 26_624,
     'allenai/Olmo-3-7B-Instruct': 524_288,
     'Qwen/Qwen3-4B-Instruct-2507': 147_456,
+    'HuggingFaceTB/SmolLM2-360M-Instruct': 40_960,
 }
 
 
@@ -88,7 +92,7 @@ def arch(source):
 
 def test_the_parameters_are_as_many_as_published(name, arch):
     # All that shapes need of a policy; NNX takes seconds to define a large one.
-    policy = types.SimpleNamespace(arch=arch)
+    policy = types.SimpleNamespace(arch=arch, frozen=frozenset(), frozen_dtype='')
     shapes = policies.param_shapes(policy, one_device_mesh(jax.devices()[0]))
     assert sum(x.size for x in shapes.values()) == PARAMETERS[name]
 

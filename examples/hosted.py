@@ -11,30 +11,63 @@
 # ---
 
 # %% [markdown]
-# # Pass@k Training on a hosted TPU or GPU
+# # Pass@k Training of a language model on a hosted TPU or GPU
 #
-# Opens on any hosted notebook with a TPU, a GPU or neither: it installs the project,
-# trains the maze policy of `configs/maze_tiny.py`, and shows what the run leaves. Set
-# `REPOSITORY` to the project's address for git, or upload the project and start here.
-# The same cells run on a laptop, and in the tests; so far they have run on CPUs only.
+# Opens in Colab (TPU v5e-1, or a GPU), Kaggle (TPU v5e-8) and on a laptop: it installs
+# the project, teaches a published model the form of an answer, trains it on five sets
+# of reasoning-gym, and shows what came out. **It has run on CPUs only**: the outputs
+# below are of SmolLM2-135M and a few steps on one core, so they show what a cell
+# prints, not what training does.
+#
+# What `plan` says of a run here (all models and chips: `experiments/plans/chips.md`):
+#
+# | | memory of a chip, GiB | an update takes at least |
+# |---|---|---|
+# | Qwen2.5-0.5B on v5e-1 | 12.4 of 15.8 | 0.36 s |
+#
+# Expect several times as long, and minutes of compilation in the first steps. On a
+# v5e-1 with Qwen2.5-0.5B, 64 tokens of a step's 128 responses take at least 0.14 s
+# more, so that 100 steps take at least 50 s. The evaluations have some 48,000 responses
+# in all.
 #
 # This file is the source; the notebook beside it is made from it, from the root of the
 # repository, by
 #
-#     jupytext --to ipynb experiments/hosted.py
-#     PYTHONPATH=$PWD jupyter execute --inplace experiments/hosted.ipynb
+#     jupytext --to ipynb examples/hosted.py
+#     PYTHONPATH=$PWD jupyter execute --inplace examples/hosted.ipynb
+
+# %% [markdown]
+# ## Parameters
+#
+# Prints nothing. `REPOSITORY` is the project's address for git; a notebook in a clone
+# needs none. For a first look add `'--config.train.steps=10'` to `FLAGS`; for Pass@1
+# Training `'--config.advantage.name=pass_at_1'`. `CONFIG = 'configs/maze_tiny.py'`
+# trains a small maze policy instead, in minutes on two CPU cores.
+
+# %%
+import os
+
+REPOSITORY = os.environ.get('PASSK_REPOSITORY', '')
+# Or 'HuggingFaceTB/SmolLM2-360M-Instruct', or a directory.
+MODEL = os.environ.get('PASSK_MODEL', 'Qwen/Qwen2.5-0.5B-Instruct')
+CONFIG = os.environ.get('PASSK_CONFIG', f'configs/smollm2.py:source={MODEL},on=chip')
+FLAGS = os.environ.get('PASSK_FLAGS', '').split()
+RUN = os.environ.get('PASSK_WORKDIR', 'runs/hosted')
+
+# %% [markdown]
+# ## Installation
+#
+# Prints nothing, or the warnings of pip. One to three minutes, most of them for JAX.
 
 # %%
 import glob
 import importlib.util
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
-REPOSITORY = os.environ.get('PASSK_REPOSITORY', '')
 CLONE = pathlib.Path('passk_jax_repository')
 
 
@@ -54,22 +87,23 @@ if importlib.util.find_spec('passk_jax') is None:
         raise RuntimeError('passk_jax is not here: set REPOSITORY to its git address')
     if not CLONE.is_dir():
         subprocess.run(['git', 'clone', '--depth=1', REPOSITORY, CLONE], check=True)
-    needs = ['-r', CLONE / 'requirements.txt', f'jax[{jax_extra()}]']
+    needs = ['-e', f'{CLONE}[reasoning_gym]', f'jax[{jax_extra()}]']
     subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', *needs], check=True)
     sys.path.insert(0, str(CLONE.resolve()))
 
 # %% [markdown]
 # ## The devices
 #
-# A TPU serves one process at a time, so this notebook leaves it to the processes that
-# it starts.
+# Prints `devices: TPU v5 lite`, eight of them on a v5e-8, or the name of the GPU, in
+# seconds. `devices: cpu` means that the runtime has no accelerator, or that JAX did not
+# find it. A TPU serves one process at a time, so this notebook leaves it to the
+# processes that it starts.
 
 # %%
 import passk_jax
 
 ROOT = pathlib.Path(passk_jax.__file__).parents[1]
-CONFIG = os.environ.get('PASSK_CONFIG', 'configs/maze_tiny.py')
-WORKDIR = ROOT / os.environ.get('PASSK_WORKDIR', 'runs/hosted')
+WORKDIR = ROOT / RUN
 
 
 def python(*arguments):
@@ -98,17 +132,23 @@ for line in python('-c', SEEN):
 # %% [markdown]
 # ## Training
 #
-# A supervised warm start, then Pass@4 Training, with evaluations on the way: minutes on
-# two CPU cores. Interrupt it and run the cell again: it goes on where it was.
+# A warm start on 128 examples of the form `<answer>x</answer>`, an evaluation, Pass@4
+# Training, an evaluation. Prints a line now and then: the step and what is left, the
+# warm start's loss, the reward and Pass@k of a step. For the time see the table above.
+# Interrupt it and run the cell again: it goes on where it was. If the device runs out
+# of memory, `python -m passk_jax.plan --fit` finds flags for `FLAGS`.
 
 # %%
-train = ['-m', 'passk_jax.train', f'--config={CONFIG}', f'--workdir={WORKDIR}']
+train = ['-m', 'passk_jax.train', f'--config={CONFIG}', f'--workdir={RUN}', *FLAGS]
 for line in python(*train):
     if 'progress.py' in line:
         print(line.partition('] ')[2], end='')
 
 # %% [markdown]
 # ## What came out
+#
+# A table of Pass@k with 95 % intervals, before and after training, on problems that it
+# did not train on; then the curves of the run. At once.
 
 # %%
 import matplotlib.pyplot as plt
@@ -144,8 +184,8 @@ plt.show()
 # %% [markdown]
 # ## The whole report
 #
-# The page is one file, `report.html` in the run directory, with the advantage in use
-# and mazes with the path of each answer.
+# Shows the page `report.html` of the run directory: the advantage in use, every metric,
+# the examples of the warm start, and responses with their verdicts. At once.
 
 # %%
 page = (WORKDIR / 'report.html').read_text()
