@@ -96,7 +96,7 @@ def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     if policy.arch.lora is None:
         return needed
     if config.init.kind == 'warm_start':
-        learner = dataclasses.replace(policy, frozen=frozenset())
+        learner = dataclasses.replace(policy.base, frozen=frozenset(), frozen_dtype='')
         frozen = 3 * count(policies.param_shapes(learner, mesh))
     return needed + frozen
 
