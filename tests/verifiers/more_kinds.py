@@ -68,6 +68,8 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
     'bounds joined and parted': (
         ('[2,5)', ('[2;5)', r'x\ge2\text{ and }x<5', r'x\ge 2, x<5', r'x<5 \land x\ge2', '2≤x 且 x<5', r'\{x:x\ge2\text{ and }x<5\}'),
          (r'x\ge2\text{ or }x<5', 'x>2, x<5', r'x\ge2, y<5', '(2;5)', r'x\ge2,x<6', r'x\ge2')),
+        ('5\\%<x<10\\%', (), ('x>5\\%, x<9\\%', '5<x<9')),
+        (r'2\pi', (), (r'x>\pi, x<3\pi',)),
         ('1<x<4', ('x>1, x<4', 'x>1 and x<4', '{x|1<x<4}', '{x | 1<x<4}'), ('x>1 or x<4', 'x<1, x>4', '{x|1<x<5}', r'x\ge1,x<4')),
         (r'(-\infty,1)\cup(4,\infty)', ('x<1 or x>4', 'x<1, x>4', r'(-\infty,1) U (4,\infty)', r'(-\infty;1)\cup(4;\infty)'),
          ('x>1, x<4', 'x>1 and x<4', r'(-\infty,1)(4,\infty)')),
