@@ -112,6 +112,7 @@ OTHER_TESTS = {
     'layers_test': 'the package as a whole',
     'models.hf.parity_gradient_test': 'the gradients of transformers',
     'models.hf.parity_test': 'the numbers of transformers',
+    'models.hf.vision_parity_test': 'the numbers of transformers with pictures',
     'models.hf.property_test': 'the same, of architectures drawn at random',
     'multihost_stop_test': 'several processes that are told to stop',
     'multihost_test': 'several processes',
