@@ -113,6 +113,12 @@ class Rollouts(Generic[Leaf]):
     routing: Leaf | None = None
 
 
+Picture = str | bytes | np.ndarray
+"""A file's path, the bytes of one, or uint8 ``[rows, columns, 3]``."""
+PICTURE = '<image>'
+"""Stands in a prompt's text in the place of a picture."""
+
+
 class Turn(NamedTuple):
     """A turn of a chat: ``'system'``, ``'user'`` or ``'assistant'``, and its text."""
 
@@ -131,6 +137,8 @@ class Problem:
         category: the key for results by category (for a maze: ``'9x9'``). In a mixture
             it begins with the part's name and a slash.
         turns: the earlier turns of the chat, before the user's text.
+        images: the pictures of the prompt, in the order of their places in its text,
+            :data:`PICTURE`; without pictures that is text like any other.
     """
 
     id: int
@@ -138,6 +146,7 @@ class Problem:
     data: Mapping[str, Any]
     category: str
     turns: tuple[Turn, ...] = ()
+    images: tuple[Picture, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

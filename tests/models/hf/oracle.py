@@ -98,7 +98,13 @@ _SIZES = {
 
 
 def make_model(
-    family: str, *, rope: str = 'default', theta: float = 1e3, seed: int = 0, **sizes
+    family: str,
+    *,
+    rope: str = 'default',
+    theta: float = 1e3,
+    seed: int = 0,
+    image_token: int = 0,
+    **sizes: Any,
 ) -> transformers.PreTrainedModel:
     """A model in which every parameter is random, norms and biases too."""
     # Without the field, transformers gives Mistral a window.
@@ -118,7 +124,7 @@ def make_model(
         vision |= fields.pop('vision_config', {})
         fields = {
             **{'text_config': fields, 'vision_config': vision},
-            'image_token_id': fields['vocab_size'] - 1,
+            'image_token_id': image_token or fields['vocab_size'] - 1,
             'tie_word_embeddings': fields['tie_word_embeddings'],
         }
     config = transformers.AutoConfig.for_model(
