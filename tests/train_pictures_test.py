@@ -207,7 +207,7 @@ def test_a_bad_picture_ends_a_run_before_it_begins(changed, words, source, tmp_p
     config = make_config(source, task__name=f'{tmp_path}/task.py:Pictures')
     with pytest.raises(ValueError, match=words):
         tiny.run(config, tmp_path / 'run')
-    assert not (tmp_path / 'run' / 'checkpoints').exists()
+    assert not [*(tmp_path / 'run' / 'checkpoints').iterdir()]
 
 
 def test_a_model_of_text_refuses_problems_with_pictures(source, tmp_path):
