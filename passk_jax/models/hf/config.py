@@ -104,7 +104,7 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
     with prefixed(path):
         config = _checked(fields)
         limit = config.max_position_embeddings
-        family = family_of(config.model_type)
+        family = family_of(fields['model_type'])
         if family.ropes_by_kind:
             # A rope of some layers does not lengthen what the others address.
             return limit
