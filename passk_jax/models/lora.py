@@ -164,5 +164,5 @@ def _module(row: Parameter) -> str:
 
 
 def _is_adaptable(row: Parameter) -> bool:
-    is_matrix = len(row.dims) == 2
-    return is_matrix and row.stack == ('layer',) and not row.decoded_in
+    is_matrix = len(row.dims) == 2 and 'vocab' not in row.axes
+    return is_matrix and 'expert' not in row.stack and not row.decoded_in

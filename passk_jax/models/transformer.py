@@ -142,7 +142,7 @@ class Transformer(nnx.Module):
         sizes = (arch.embed_dim,), (arch.vocab_size,)
         head = functools.partial(Linear, HEAD, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
-        self.vision = VisionTower(arch, rngs=rngs) if arch.vision else None
+        self.vision = VisionTower(arch.base, rngs=rngs) if arch.vision else None
 
     @staticmethod
     @functools.cache
@@ -158,9 +158,9 @@ class Transformer(nnx.Module):
             **nested('layers', block, tensors=decoder + 'layers.{layer}.'),
             'final_norm.scale': vector(f'{decoder}norm.weight', None),
             **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
-            **vision,
         }
-        return with_adapters(table, arch.lora)
+        # The tower has no adapters.
+        return {**with_adapters(table, arch.lora), **vision}
 
     def forward(
         self,
