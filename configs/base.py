@@ -123,6 +123,7 @@ def _model() -> ConfigDict:
             # Not in the paper.
             'lora': {'rank': 0, 'alpha': 0.0, 'targets': (), 'source': ''},
             # Not in the paper, whose policies here have no experts.
+            'train_vision': False,
             'replay_routing': False,
         }
     )
@@ -170,6 +171,8 @@ def _data() -> ConfigDict:
             # Silent. The paper's policies are instruction-tuned.
             'few_shot': (),
             'instruction': 'task',
+            # The paper gives none; published models take up to 16 million.
+            'max_picture_pixels': 0,
         }
     )
 

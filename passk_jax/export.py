@@ -24,6 +24,7 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf.adapters import write_adapters
+from passk_jax.models.hf.processor import PROCESSOR
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.models.lora import merge, without_adapters
 from passk_jax.models.policy import Params
@@ -93,6 +94,8 @@ def _write_model(
         'config.json': _config(setup, dtype=dtype),
         'generation_config.json': _generation_config(setup),
     }
+    if setup.policy.arch.vision:
+        files[PROCESSOR] = _read(setup.config.model.source, PROCESSOR)
     # Only process 0 has a directory.
     if directory is not None:
         for name, fields in files.items():

@@ -7,6 +7,7 @@ These letters name the axes of shapes everywhere in this package:
     V  vocabulary    D  embedding    J  query heads    C  key/value heads
     H  head dimension    F  MLP width    L  layers    k  size of a group
     B  sequences, P * N    R  rows that a prompt's responses are packed into
+    X  patches of a prompt's pictures           M  tokens that they become
 
 Of the N responses to a problem, ``c`` are correct and ``w`` wrong. ``p`` is the
 probability that a response is correct, and ``omega`` the weight of an advantage on the
@@ -35,6 +36,23 @@ Leaf = TypeVar('Leaf', default=jax.Array)
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
+class Images(Generic[Leaf]):
+    """The pictures of a batch of prompts, cut into patches.
+
+    Attributes:
+        patches: ``[P, X, 3 * side ** 2]`` float32, normalized; the patches of a
+            prompt's pictures one after another, then pads. Patches that become one
+            token are neighbours.
+        grids: ``[P, pictures, 2]`` int32, rows and columns of patches of each picture
+            in the order of the prompt; 0 where there is none.
+    """
+
+    patches: Leaf
+    grids: Leaf
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
 class Prompts(Generic[Leaf]):
     """The prompts of a batch, each stored once for all of its rollouts.
 
@@ -44,12 +62,21 @@ class Prompts(Generic[Leaf]):
         problem_ids: ``[P]`` int32, unique in a split; they address the random keys.
         routing: ``[P, S, L, k]``, the experts that ran each token in sampling;
             ``None``: the learner's router chooses.
+        positions: ``[P, S, 3]`` int32, time, row and column of each token; the last
+            token of a prompt is text, where all are equal. ``None``: the prompts are
+            text, and a token's position is its index.
+        images: the pictures; ``None``: none, or only their features.
+        features: ``[P, K, M, D]``, what the tower makes of the pictures (vision.py);
+            ``None``: it has to read them.
     """
 
     tokens: Leaf
     lengths: Leaf
     problem_ids: Leaf
     routing: Leaf | None = None
+    positions: Leaf | None = None
+    images: Images[Leaf] | None = None
+    features: Leaf | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -86,6 +113,12 @@ class Rollouts(Generic[Leaf]):
     routing: Leaf | None = None
 
 
+Picture = str | bytes | np.ndarray
+"""A file's path, the bytes of one, or uint8 ``[rows, columns, 3]``."""
+PICTURE = '<image>'
+"""Stands in a prompt's text in the place of a picture."""
+
+
 class Turn(NamedTuple):
     """A turn of a chat: ``'system'``, ``'user'`` or ``'assistant'``, and its text."""
 
@@ -104,6 +137,8 @@ class Problem:
         category: the key for results by category (for a maze: ``'9x9'``). In a mixture
             it begins with the part's name and a slash.
         turns: the earlier turns of the chat, before the user's text.
+        images: the pictures of the prompt, in the order of their places in its text,
+            :data:`PICTURE`; without pictures that is text like any other.
     """
 
     id: int
@@ -111,6 +146,7 @@ class Problem:
     data: Mapping[str, Any]
     category: str
     turns: tuple[Turn, ...] = ()
+    images: tuple[Picture, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -50,9 +50,7 @@ def exported(finished_run, tmp_path_factory):
 
 def load(directory):
     """What transformers makes of a directory; nothing is missing or left over."""
-    model, notes = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, output_loading_info=True
-    )
+    model, notes = hf_oracle.load(directory, output_loading_info=True)
     assert not any(notes[kind] for kind in notes), notes
     return model.eval(), transformers.AutoTokenizer.from_pretrained(directory)
 

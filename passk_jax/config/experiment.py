@@ -107,6 +107,8 @@ class DataConfig:
             texts of the user and answers.
         instruction: the prompt's text about the form of the answer; ``'task'``: the
             task's text; ``''``: none.
+        max_picture_pixels: a larger picture is made smaller; 0: the limit of
+            ``model.source``.
     """
 
     dir: str
@@ -121,6 +123,7 @@ class DataConfig:
         off=(),
     )
     instruction: str = dataclasses.field(metadata={'off': 'task'})
+    max_picture_pixels: int = count(0, off=0)
 
 
 @section

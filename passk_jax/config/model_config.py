@@ -84,6 +84,7 @@ class ModelConfig:
         frozen_dtype: dtype of the parameters that training does not change, such as the
             base under adapters; ``''``: ``param_dtype``.
         lora: adapters, which leave all parameters alone.
+        train_vision: whether training changes the tower that reads pictures, too.
         replay_routing: whether the learner uses the experts that sampling used for each
             token, instead of those that its router chooses.
     """
@@ -101,4 +102,5 @@ class ModelConfig:
     frozen: tuple[str, ...] = dataclasses.field(metadata={'off': ()})
     frozen_dtype: str = one_of('', *DTYPES, off='')
     lora: LoraConfig = dataclasses.field(metadata={'off': NO_ADAPTERS})
+    train_vision: bool = dataclasses.field(metadata={'off': False})
     replay_routing: bool = dataclasses.field(metadata={'off': False})

@@ -20,6 +20,7 @@ import numpy as np
 from absl import logging
 
 from passk_jax.data.orders import Order, part_of
+from passk_jax.data.pictures import Pictured, PictureReader
 from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
@@ -52,6 +53,7 @@ class TokenizedProblems:
         row_of_id: problem id -> row.
         num_dropped: number of problems that were too long.
         width: S, the padded width of every prompt.
+        pictured: the pictures; ``None``: no problem has one.
     """
 
     source: Sequence[Problem]
@@ -60,6 +62,7 @@ class TokenizedProblems:
     row_of_id: Mapping[int, int]
     num_dropped: int
     width: int
+    pictured: Pictured | None = None
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> PromptBatch:
         """Returns the problems of these rows with their padded prompts."""
@@ -70,7 +73,10 @@ class TokenizedProblems:
             padded[: len(prompt)] = prompt
         lengths = np.array([len(prompt) for prompt in prompts], np.int32)
         ids = np.array([problem.id for problem in problems], np.int32)
-        return PromptBatch(problems, Prompts(tokens, lengths, ids))
+        batch = Prompts(tokens, lengths, ids)
+        if self.pictured is not None:
+            batch = self.pictured.add_to(batch, problems, [int(row) for row in rows])
+        return PromptBatch(problems, batch)
 
 
 class _Counted:
@@ -249,11 +255,13 @@ def evaluation_batches(
     num_problems: int,
     max_prompt_tokens: int,
     overlong: Overlong,
+    reader: PictureReader | None = None,
 ) -> EvaluationBatches:
     """Makes batches of a split's problems, in order, each exactly once.
 
     Args:
-        source, encode, max_prompt_tokens, overlong: as in :func:`read_problems`.
+        source, encode, max_prompt_tokens, overlong, reader: as in
+            :func:`read_problems`.
         batch_size: problems in every batch; repeats pad the last one.
         num_problems: size of a :func:`subset`, with problems too long; 0 is all.
 
@@ -266,7 +274,11 @@ def evaluation_batches(
     """
     problems = subset(source, num_problems)
     tokenized = read_problems(
-        problems, encode, max_prompt_tokens=max_prompt_tokens, overlong=overlong
+        problems,
+        encode,
+        max_prompt_tokens=max_prompt_tokens,
+        overlong=overlong,
+        reader=reader,
     )
     return EvaluationBatches(tokenized, batch_size=batch_size)
 
@@ -316,6 +328,7 @@ def read_problems(
     *,
     max_prompt_tokens: int,
     overlong: Overlong,
+    reader: PictureReader | None = None,
 ) -> TokenizedProblems:
     """Reads and tokenizes every problem.
 
@@ -324,17 +337,19 @@ def read_problems(
         encode: converts a problem's prompt to tokens.
         max_prompt_tokens: the most tokens of a prompt.
         overlong: ``'drop'`` drops and counts longer prompts; ``'error'`` rejects them.
+        reader: reads the problems' pictures; ``None``: a problem may have none.
 
     Raises:
-        InputError: there are no problems, two have one id, or a prompt is empty or too
-            long.
+        InputError: there are no problems, two have one id, a prompt is empty or too
+            long, or a picture cannot be read.
     """
     if not len(source):
         raise InputError('there are no problems: the split is empty')
-    indices, prompts, row_of_id, shortest = [], [], {}, None
+    reader = reader or PictureReader()
+    indices, prompts, grids, row_of_id, shortest = [], [], [], {}, None
     for index in range(len(source)):
         problem = source[index]
-        tokens = np.array(encode(problem), np.int32)
+        tokens, of_pictures = reader.expand(problem, encode(problem))
         if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
         shortest = min(shortest or len(tokens), len(tokens))
@@ -350,6 +365,7 @@ def read_problems(
         row_of_id[problem.id] = len(indices)
         indices.append(index)
         prompts.append(tokens)
+        grids.append(of_pictures)
     if not indices:
         raise InputError(
             f'all {len(source)} prompts are longer than {max_prompt_tokens=}; the '
@@ -369,6 +385,7 @@ def read_problems(
         row_of_id=row_of_id,
         num_dropped=num_dropped,
         width=_padded_width(max(map(len, prompts)), max_prompt_tokens),
+        pictured=Pictured(reader, grids) if any(grids) else None,
     )
 
 

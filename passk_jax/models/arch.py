@@ -39,6 +39,57 @@ class Layer:
 
 
 @dataclasses.dataclass(frozen=True)
+class Vision:
+    """The sizes of the tower that reads pictures (vision.py).
+
+    Attributes:
+        depth: number of blocks.
+        embed_dim: width of the blocks.
+        num_heads: heads of a block.
+        mlp_dim: width of a block's MLP.
+        patch_size: pixels of a side of a patch.
+        frames: how often a patch repeats a still picture.
+        merge_size: a token has the patches of a square with this side.
+        table_size: rows, and columns, of the table of positions.
+        taps: blocks whose outputs the first layers of the decoder read too, ascending.
+        image_token: id of the token that each token of a picture replaces.
+    """
+
+    depth: int
+    embed_dim: int
+    num_heads: int
+    mlp_dim: int
+    patch_size: int
+    frames: int
+    merge_size: int
+    table_size: int
+    taps: tuple[int, ...]
+    image_token: int
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and not value > 0:
+                raise InputError(f'{field.name}={value} of vision must be positive')
+        if self.embed_dim % (4 * self.num_heads):
+            raise InputError(
+                f'embed_dim={self.embed_dim} of vision must be a multiple of 4 '
+                f'num_heads={self.num_heads}: rows and columns each turn pairs'
+            )
+        in_order = tuple(sorted(set(self.taps))) == self.taps
+        if not in_order or not set(self.taps) <= set(range(self.depth)):
+            raise InputError(
+                f'taps={self.taps} of vision must ascend, from 0 to below '
+                f'depth={self.depth}'
+            )
+
+    @property
+    def patch_values(self) -> int:
+        """Numbers of a patch: three colors of each pixel."""
+        return 3 * self.patch_size**2
+
+
+@dataclasses.dataclass(frozen=True)
 class Arch:
     """The architecture.
 
@@ -70,6 +121,7 @@ class Arch:
         norm_topk_prob: the weights of a token's k experts add up to 1.
         experts: one of ``grouped_products.IMPLEMENTATIONS``.
         lora: adapters of matrices of the layers; ``None``: none.
+        vision: the tower that reads pictures; ``None``: the model reads only text.
     """
 
     vocab_size: int
@@ -98,6 +150,7 @@ class Arch:
     norm_topk_prob: bool = False
     experts: str = 'blocks'
     lora: Lora | None = None
+    vision: Vision | None = None
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
@@ -137,6 +190,7 @@ class Arch:
             if (value := getattr(self, name)) not in known:
                 raise InputError(f'{name}={value!r} is none of {known}')
         self._check_experts(kinds[0])
+        self._check_vision()
 
     def _check_experts(self, kind: str) -> None:
         num_experts, experts_per_token = self.num_experts, self.experts_per_token
@@ -151,6 +205,21 @@ class Arch:
             raise InputError(
                 f'experts={self.experts!r} is none of '
                 f'{list(grouped_products.IMPLEMENTATIONS)}'
+            )
+
+    def _check_vision(self) -> None:
+        pairs = self.head_dim // 2 if self.vision else 0
+        for layer in self.layers:
+            sections = layer.rope.sections if layer.rope else ()
+            if sum(sections) != pairs:
+                raise InputError(
+                    f'{sections=} of the rope add up to {sum(sections)} pairs, not '
+                    f'{pairs}: half of the head dimension if the model reads pictures'
+                )
+        if self.vision and self.vision.image_token >= self.vocab_size:
+            raise InputError(
+                f'image_token={self.vision.image_token} of vision is not below '
+                f'vocab_size={self.vocab_size}'
             )
 
     @property
@@ -171,6 +240,11 @@ def arch_from_scratch(config: ModelConfig, *, vocab_size: int, attention: str) -
         InputError: an unknown family, or sizes that do not match.
     """
     family = family_of(config.family)
+    if family.vision:
+        raise InputError(
+            f'model.family={config.family!r} reads pictures, and model.arch has no '
+            'sizes of a tower for them: set model.source'
+        )
     sizes: dict[str, Any] = dataclasses.asdict(config.arch)
     rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
     return Arch(

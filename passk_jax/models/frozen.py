@@ -6,12 +6,13 @@ full fine-tuning nothing is frozen; with adapters (lora.py), the whole base is.
 """
 
 import dataclasses
+import functools
 from typing import Generic
 
 import jax
 
-from passk_jax.models.policy import Policy
-from passk_jax.types import Leaf
+from passk_jax.models.policy import Params, Policy
+from passk_jax.types import Images, Leaf, Prompts
 
 
 @jax.tree_util.register_dataclass
@@ -47,3 +48,23 @@ def reference_params(policy: Policy, trained: dict[str, Leaf]) -> dict[str, Leaf
     reference is the base, which needs neither memory nor the adapters' products.
     """
     return {} if policy.arch.lora else trained
+
+
+def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
+    """Reads the pictures of a batch once, if no update changes what they become.
+
+    Sampler and learner then get their features. A tower of which a part is trained
+    reads the pictures wherever the policy runs.
+    """
+    tower = {name for name in params if name.startswith('vision.')}
+    if prompts.images is None or not tower <= policy.frozen:
+        return prompts
+    features = _read(policy, params, prompts.images)
+    return dataclasses.replace(prompts, images=None, features=features)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _read(policy: Policy, params: Params, images: Images) -> jax.Array:
+    tower = policy.bind(params).vision
+    assert tower is not None  # Only a model with a tower gets pictures.
+    return tower(images)

@@ -22,7 +22,11 @@ from collections.abc import Iterator, Mapping
 from passk_jax.errors import InputError
 from passk_jax.models.master_weights import Axes
 
-STACKS: Mapping[str, str | None] = {'layer': None, 'expert': 'experts'}
+STACKS: Mapping[str, str | None] = {
+    **{'layer': None, 'expert': 'experts'},
+    # Of the tower that reads pictures.
+    **{'block': None, 'tap': None},
+}
 """What a parameter may be stacked over -> the logical axis of that dimension."""
 
 Place = tuple[int, ...]

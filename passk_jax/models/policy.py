@@ -36,6 +36,7 @@ from passk_jax.models.chunks import map_chunks
 from passk_jax.models.experts import ROUTING, empty_routing
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
+from passk_jax.models.pictures import next_positions, place_features, prompt_positions
 from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
 from passk_jax.sharding import AnyMesh, shard
@@ -243,18 +244,18 @@ def prefill(
         The hidden state at the last token of each prompt, which predicts the first
         response token, and the keys and values that responses attend to.
     """
-    P, S = prompts.tokens.shape
     model = policy.bind(params)
-    positions = jnp.broadcast_to(jnp.arange(S), (P, 1, S))
-    tokens = (prompts.tokens[:, None],)
-    (hidden,), layers, figures = model.forward(tokens, (positions,), keep=True)
+    inputs = (prompts.tokens[:, None],), (prompt_positions(prompts),)
+    pictures = place_features(model.vision, prompts)
+    (hidden,), layers, figures = model.forward(*inputs, pictures=pictures, keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     assert layers is not None  # They are kept.
     shared = tuple(map(take_first_sequences, layers))
     routing = None
     if policy.replay_routing:
         routing = jnp.moveaxis(figures[ROUTING][0][:, :, 0], 0, 2)
-    return last[:, 0], Prefix(shared, prompts.lengths, routing)
+    after = next_positions(prompts)
+    return last[:, 0], Prefix(shared, prompts.lengths, routing, after)
 
 
 def empty_cache(

@@ -33,6 +33,8 @@ class Rope:
         beta_slow: yarn stretches pairs that turn less often.
         truncate: yarn rounds the range between the two to whole pairs.
         attention_factor: yarn multiplies cosines and sines by it.
+        sections: how many pairs turn by time, row and column where a position has all
+            three (M-RoPE, arXiv:2409.12191); the pairs take turns. ``()``: it has one.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Rope:
     beta_slow: float = 1.0
     truncate: bool = True
     attention_factor: float = 1.0
+    sections: tuple[int, ...] = ()
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -57,6 +60,8 @@ class Rope:
             0 < self.low_freq_factor < self.high_freq_factor
         ):
             raise InputError(f'{self} must have 0 < low_freq_factor < high_freq_factor')
+        if self.sections and not (len(self.sections) == 3 and min(self.sections) >= 0):
+            raise InputError(f'{self} must have three sections of 0 or more pairs')
 
 
 def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
@@ -107,9 +112,31 @@ Turn = tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]
 """Cosines and sines of positions."""
 
 
-def rotary(positions: Int[Array, 'P N T'], rope: Rope, *, head_dim: int) -> Turn:
-    """Computes cosines and sines of ``position * frequency``, float32."""
-    angles = positions[..., None, None].astype(jnp.float32)
+def components(rope: Rope, *, head_dim: int) -> Int[np.ndarray, 'H/2']:
+    """Says which part of a position each pair turns by: 0 time, 1 row, 2 column.
+
+    >>> components(Rope('default', 1e4, sections=(3, 1, 2)), head_dim=12).tolist()
+    [0, 1, 2, 0, 0, 2]
+    """
+    parts = np.zeros(head_dim // 2, int)
+    for part in (1, 2):
+        parts[part : 3 * rope.sections[part] : 3] = part
+    return parts
+
+
+def rotary(positions: Int[Array, 'P N T *parts'], rope: Rope, *, head_dim: int) -> Turn:
+    """Computes cosines and sines of ``position * frequency``, float32.
+
+    Args:
+        positions: of the tokens. If they have three parts, ``rope`` has sections.
+        rope: the settings.
+        head_dim: H.
+    """
+    if positions.ndim == 4:
+        positions = positions[..., None, components(rope, head_dim=head_dim)]
+    else:
+        positions = positions[..., None, None]
+    angles = positions.astype(jnp.float32)
     angles = angles * frequencies(rope, head_dim=head_dim)
     factor = rope.attention_factor
     return jnp.cos(angles) * factor, jnp.sin(angles) * factor

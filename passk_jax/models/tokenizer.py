@@ -167,7 +167,7 @@ def check_chat(
 
 def encode_prompt(
     tokenizer: Tokenizer,
-    text: str,
+    text: str | Sequence[str],
     *,
     turns: Sequence[Turn] = (),
     system_prompt: str = '',
@@ -182,7 +182,8 @@ def encode_prompt(
 
     Args:
         tokenizer: the policy's.
-        text: the user's turn.
+        text: the user's turn; parts have a picture between them, whose place the chat
+            template writes.
         turns: earlier turns.
         system_prompt: replaces the system's turns; ``''``: keeps them, or the
             template's default.
@@ -194,7 +195,10 @@ def encode_prompt(
             template rejects a turn.
     """
     chat = bool(tokenizer.chat_template)
-    every = (*turns, Turn('user', text))
+    pictured = None if isinstance(text, str) else _with_pictures(text)
+    every = (*turns, Turn('user', text if isinstance(text, str) else ''.join(text)))
+    if pictured is not None and not chat:
+        raise InputError('a prompt with a picture needs a chat template')
     if system_prompt:
         every = (
             Turn('system', system_prompt),
@@ -207,6 +211,7 @@ def encode_prompt(
             opens_answer=True,
             template_kwargs=template_kwargs or {},
             date=date,
+            pictured=pictured,
         )
     else:
         text = '\n\n'.join(turn.content for turn in every)
@@ -277,11 +282,15 @@ def _chat(
     opens_answer: bool,
     template_kwargs: Mapping[str, Any],
     date: str = CHAT_DATE,
+    pictured: Sequence[Mapping[str, str]] | None = None,
 ) -> str:
-    """Writes the turns by the chat template."""
+    """Writes the turns by the chat template; the last one may be ``pictured``."""
+    chat: list[dict[str, Any]] = [turn._asdict() for turn in turns]
+    if pictured is not None:
+        chat[-1]['content'] = pictured
     try:
         return tokenizer.apply_chat_template(
-            [turn._asdict() for turn in turns],
+            chat,
             chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
             tokenize=False,
@@ -291,6 +300,16 @@ def _chat(
         # A template is a program, which may raise anything.
         turns_text = [tuple(turn) for turn in turns]
         raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
+
+
+def _with_pictures(texts: Sequence[str]) -> list[dict[str, str]]:
+    """Makes the content of a turn with a picture between each two texts."""
+    content = [part for x in texts for part in ({'type': 'image'}, _text_part(x))]
+    return [part for part in content[1:] if part.get('text') != '']
+
+
+def _text_part(text: str) -> dict[str, str]:
+    return {'type': 'text', 'text': text}
 
 
 @functools.lru_cache(maxsize=16)

@@ -45,13 +45,18 @@ from passk_jax.models.master_weights import (
     working_copy,
 )
 from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
+from passk_jax.models.pictures import (
+    Placed,
+    next_positions,
+    place_features,
+    prompt_positions,
+)
 from passk_jax.models.rope import Rope, Turn, rotary
+from passk_jax.models.vision import VisionTower
 from passk_jax.types import Leaf, Prompts
 
-EMBEDDING = Parameter(
-    'model.embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,))
-)
-"""The token table."""
+EMBEDDING = Parameter('embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,)))
+"""The token table, as a part of the decoder."""
 HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 """The head, where the token table is not the head too."""
 
@@ -61,12 +66,14 @@ HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 class Prefix(Generic[Leaf]):
     """The prompts: one :class:`KeyValues` per layer, and their lengths ``[P]``.
 
-    ``routing`` is that of :class:`~passk_jax.types.Prompts`.
+    ``routing`` is that of :class:`~passk_jax.types.Prompts`. ``next_positions [P]`` are
+    those of the tokens after the prompts; ``None``: their lengths.
     """
 
     layers: tuple[KeyValues[Leaf], ...]
     lengths: Leaf
     routing: Leaf | None = None
+    next_positions: Leaf | None = None
 
 
 @jax.tree_util.register_dataclass
@@ -135,19 +142,25 @@ class Transformer(nnx.Module):
         sizes = (arch.embed_dim,), (arch.vocab_size,)
         head = functools.partial(Linear, HEAD, *sizes, arch, rngs=rngs)
         self.head = None if arch.tie_embeddings else head()
+        self.vision = VisionTower(arch.base, rngs=rngs) if arch.vision else None
 
     @staticmethod
     @functools.cache
     def parameters(arch: Arch) -> Table:
         """Lists the parameters of a network with stacked layers, in its order."""
         block = Block.parameters(arch, arch.layers[0])
+        decoder, vision = 'model.', {}
+        if arch.vision:
+            decoder, table = 'model.language_model.', VisionTower.parameters(arch)
+            vision = nested('vision', table, tensors='model.visual.')
         table = {
-            'embed.embedding': EMBEDDING,
-            **nested('layers', block, tensors='model.layers.{layer}.'),
-            'final_norm.scale': vector('model.norm.weight', None),
+            'embed.embedding': EMBEDDING.within(decoder),
+            **nested('layers', block, tensors=decoder + 'layers.{layer}.'),
+            'final_norm.scale': vector(f'{decoder}norm.weight', None),
             **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
         }
-        return with_adapters(table, arch.lora)
+        # The tower has no adapters.
+        return {**with_adapters(table, arch.lora), **vision}
 
     def forward(
         self,
@@ -156,6 +169,7 @@ class Transformer(nnx.Module):
         lengths: Int[Array, 'P'] | None = None,
         starts: Int[Array, 'P N T'] | None = None,
         routing: Streams | None = None,
+        pictures: Placed | None = None,
         *,
         keep: bool,
     ) -> tuple[Streams, tuple[KeyValues, ...] | None, Statistics]:
@@ -163,12 +177,14 @@ class Transformer(nnx.Module):
 
         Args:
             tokens: the prompts, ``[P, 1, S]``, and possibly their responses.
-            positions: absolute position of each token.
+            positions: of each token, as :func:`rotary` takes them.
             lengths: tokens of each prompt that responses see.
             starts: the slot where each token's response starts, if a row has several;
                 ``None``: one response per row, from slot 0.
             routing: experts that run each token, ``[L, P, N, T, k]`` of every stream;
                 ``None``: those that the router chooses.
+            pictures: what the prompts' pictures put in the place of their tokens;
+                ``None``: the prompts are text.
             keep: also return the keys and values of the prompts.
 
         Returns:
@@ -178,42 +194,47 @@ class Transformer(nnx.Module):
         """
         xs = self._embed(*tokens)
         turns = self._turns(*positions)
+        numbers = None
+        if pictures is not None:
+            xs = (pictures.replace(xs[0]), *xs[1:])
+            numbers = jnp.arange(self.arch.num_layers)
 
         def run(
-            block: Block, xs: Streams, layer: Layer, routing: Streams | None
+            block: Block, xs: Streams, layer: Layer, of_layer: Any
         ) -> tuple[Streams, tuple[KeyValues | None, Statistics]]:
-            args = turns[layer.rope], lengths, starts
+            args, (routing, number) = (turns[layer.rope], lengths, starts), of_layer
             options = {'window': layer.window, 'routing': routing}
             xs, key_values, statistics = block.forward(xs, *args, **options)
+            if pictures is not None:
+                xs = (pictures.add_after(number, xs[0]), *xs[1:])
             return xs, (key_values if keep else None, statistics)
 
+        of_layers = routing, numbers
         if self.stacked:
-            xs, results = self._scan(run, xs, routing)
+            xs, results = self._scan(run, xs, of_layers)
         else:
             results = []
             for i, layer in enumerate(self.arch.all_layers):
-                of_layer = jax.tree.map(lambda x, i=i: x[i], routing)
+                of_layer = jax.tree.map(lambda x, i=i: x[i], of_layers)
                 xs, result = run(self.layers[i], xs, layer, of_layer)
                 results.append(result)
         key_values, statistics = zip(*results, strict=True)
         statistics = jax.tree.map(lambda *x: jnp.stack(x), *statistics)
         return xs, key_values if keep else None, statistics
 
-    def _scan(
-        self, run: Any, xs: Streams, routing: Streams | None
-    ) -> tuple[Streams, list[Any]]:
+    def _scan(self, run: Any, xs: Streams, of_layers: Any) -> tuple[Streams, list[Any]]:
         """Scans the stack, one pattern of layers at a time."""
         period, num_layers = len(self.arch.layers), self.arch.num_layers
         graphdef, params = nnx.split(self.layers)
-        params = params, routing
+        params = params, of_layers
         if period > 1:
             params = jax.tree.map(
                 lambda x: x.reshape(num_layers // period, period, *x.shape[1:]), params
             )
 
         def one(layer: Layer, xs: Streams, params: Any) -> tuple[Streams, Any]:
-            params, routing = params
-            return run(nnx.merge(graphdef, params), xs, layer, routing)
+            params, of_layer = params
+            return run(nnx.merge(graphdef, params), xs, layer, of_layer)
 
         def pattern(xs: Streams, params: Any) -> tuple[Streams, list[Any]]:
             leaves, tree = jax.tree.flatten(params)
@@ -244,7 +265,7 @@ class Transformer(nnx.Module):
         The first input of a response is the last token of its prompt. So the response
         does not see that token in the prompt's stream: T tokens in, T out.
         """
-        (P, S), (_, N, T) = prompts.tokens.shape, tokens.shape
+        P, N, T = tokens.shape
         seen = prompts.lengths - 1
         last = jnp.take_along_axis(prompts.tokens, seen[:, None], axis=1)
         last = jnp.broadcast_to(last[:, None], (P, N, 1))
@@ -253,10 +274,10 @@ class Transformer(nnx.Module):
         if starts is not None:
             steps = steps - starts
             inputs = jnp.where(steps == 0, last, inputs)
-        positions = (
-            jnp.broadcast_to(jnp.arange(S), (P, 1, S)),
-            seen[:, None, None] + steps,
-        )
+        of_prompts, after = prompt_positions(prompts), next_positions(prompts)
+        before = seen if after is None else after - 1
+        positions = of_prompts, before[:, None, None] + steps
+        pictures = place_features(self.vision, prompts)
         streams = (prompts.tokens[:, None], inputs)
         replayed = None
         if routing is not None:
@@ -264,7 +285,7 @@ class Transformer(nnx.Module):
             both = prompts.routing[:, None], routing
             replayed = tuple(jnp.moveaxis(x, 3, 0) for x in both)
         (_, hidden), _, figures = self.forward(
-            streams, positions, seen, starts, replayed, keep=False
+            streams, positions, seen, starts, replayed, pictures, keep=False
         )
         return hidden, figures
 
@@ -278,7 +299,9 @@ class Transformer(nnx.Module):
             feed-forward parts, ``[L, P, N, 1]`` for the one stream.
         """
         (x,) = self._embed(tokens[..., None])
-        positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
+        slots_before = positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
+        if prefix.next_positions is not None:
+            positions = (prefix.next_positions[:, None] + cache.lengths)[..., None]
         turns = self._turns(positions)
         slots = jnp.arange(prefix.layers[0].values.shape[2])
         prompt = (slots < prefix.lengths[:, None])[:, None, None]
@@ -289,7 +312,7 @@ class Transformer(nnx.Module):
         response = (ages <= cache.lengths[..., None])[:, :, None]
         masks = {0: (prompt, response)}
         for window in {layer.window for layer in self.arch.layers} - {0}:
-            near = slots > positions[..., None] - window
+            near = slots > slots_before[..., None] - window
             masks[window] = prompt & near, response & (ages < window)
         caches, figures = [], []
         for i, layer in enumerate(self.arch.all_layers):

@@ -9,6 +9,7 @@ from jaxtyping import Array, Key
 from passk_jax import sampling, sharding
 from passk_jax.config import SamplingOptions
 from passk_jax.data.batches import PromptBatch
+from passk_jax.models.frozen import read_pictures
 from passk_jax.models.policy import Params, Policy
 from passk_jax.rollouts.verify import Sampled, Verify
 
@@ -53,10 +54,11 @@ class Sample:
         """
         verification = self.verify.begin(batch.problems, self.num_rollouts)
         try:
+            prompts = sharding.place(self.mesh, batch.prompts)
             rollouts = sampling.sample(
                 self.policy,
                 params,
-                sharding.place(self.mesh, batch.prompts),
+                read_pictures(self.policy, params, prompts),
                 key=key,
                 num_rollouts=self.num_rollouts,
                 max_response_tokens=self.max_response_tokens,

@@ -5,11 +5,13 @@ import dataclasses
 from absl import logging
 
 from passk_jax.config import DataConfig, ModelConfig, SamplingConfig
+from passk_jax.data.pictures import PictureReader
 from passk_jax.errors import InputError, prefixed
 from passk_jax.models import attention_kernels, grouped_products
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
+from passk_jax.models.hf.processor import read_processor
 from passk_jax.models.lora import Lora
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.models.transformer import Transformer
@@ -78,7 +80,10 @@ def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
 
 
 def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
-    """Returns the parameters that ``model.frozen`` names; with adapters, the base.
+    """Returns the parameters that training leaves alone.
+
+    They are those that ``model.frozen`` names, and the tower unless
+    ``model.train_vision``; with adapters, the base.
 
     Raises:
         InputError: an entry names none, or all are frozen.
@@ -86,6 +91,8 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
     if arch.lora:
         return frozenset(Transformer.parameters(arch.base))
     names, frozen = list(Transformer.parameters(arch)), set()
+    if not config.train_vision:
+        frozen |= {name for name in names if name.startswith('vision.')}
     for entry in config.frozen:
         meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}
         if not meant:
@@ -97,6 +104,20 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
     if len(frozen) == len(names):
         raise InputError(f'model.frozen={config.frozen} leaves nothing to train')
     return frozenset(frozen)
+
+
+def make_reader(config: ModelConfig, data: DataConfig, arch: Arch) -> PictureReader:
+    """Makes what reads the pictures of problems, if the policy does.
+
+    Raises:
+        InputError: the model says nothing of how to prepare a picture, or it needs
+            another preparation.
+    """
+    if arch.vision is None:
+        return PictureReader()
+    limit = data.max_picture_pixels
+    processor = read_processor(config.source, arch.vision, max_pixels=limit)
+    return PictureReader(processor, arch.vision.image_token)
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

@@ -6,6 +6,7 @@ receive it, or the whole configuration; other functions receive the parts they n
 """
 
 import dataclasses
+import functools
 import itertools
 import pathlib
 from collections.abc import Callable, Sequence
@@ -35,6 +36,7 @@ from passk_jax.data.batches import (
     read_problems,
     subset,
 )
+from passk_jax.data.pictures import PictureReader, split_at_pictures
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import add_adapters, initial_params
 from passk_jax.initial.warm_start import WarmStartData
@@ -118,9 +120,10 @@ class Setup:
         examples = zip(itertools.cycle(('user', 'assistant')), data.few_shot)
         by_system = [turn for turn in problem.turns if turn.role == 'system']
         spoken = [turn for turn in problem.turns if turn.role != 'system']
+        parts = split_at_pictures(problem, text)
         return tokenizers.encode_prompt(
             self.tokenizer,
-            text,
+            parts if problem.images else text,
             turns=(*by_system, *itertools.starmap(Turn, examples), *spoken),
             system_prompt=data.system_prompt,
             template_kwargs=data.chat_template_kwargs,
@@ -151,8 +154,14 @@ class Setup:
                 self.encode,
                 max_prompt_tokens=data.max_prompt_tokens,
                 overlong=data.overlong,
+                reader=self.reader,
             )
         return self.training[settings]
+
+    @functools.cached_property
+    def reader(self) -> PictureReader:
+        """Reads the pictures of problems, if the policy does."""
+        return model.make_reader(self.config.model, self.config.data, self.policy.arch)
 
     def problems(self, split: str) -> Sequence[Problem]:
         """Returns the problems of a split.
@@ -182,6 +191,7 @@ class Setup:
             num_problems=self.config.eval.num_problems,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
+            reader=self.reader,
         )
 
     def demonstrations(self) -> WarmStartData:

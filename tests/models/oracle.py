@@ -11,13 +11,26 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch, Layer
+from passk_jax.models.arch import Arch, Layer, Vision
+from passk_jax.models.families.table import family_of
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.rope import Rope
 from passk_jax.types import Prompts
 
 TEMPERATURE = 0.7
 ROPE = Rope(kind='default', theta=1e4)
+VISION = Vision(
+    depth=3,
+    embed_dim=16,
+    num_heads=2,
+    mlp_dim=20,
+    patch_size=4,
+    frames=2,
+    merge_size=2,
+    table_size=5,
+    taps=(0, 1),
+    image_token=15,
+)
 
 
 def tiny_arch(
@@ -49,6 +62,22 @@ def tiny_arch(
     if feed_forward == 'moe':
         sizes |= {'num_experts': 4, 'experts_per_token': 2}
     return Arch(**(sizes | changes))
+
+
+def family_arch(name: str, *, rope: Rope = ROPE, **changes: Any) -> Arch:
+    """A small network of a family, with a tower if the family has one."""
+    parts, head_dim = family_of(name), changes.get('head_dim', 8)
+    if parts.vision:
+        rope = dataclasses.replace(rope, sections=equal_sections(head_dim))
+        changes = {'vision': VISION} | changes
+    kinds = {'feed_forward': parts.feed_forward, **parts.pieces}
+    return tiny_arch(rope=rope, **kinds | changes)
+
+
+def equal_sections(head_dim: int) -> tuple[int, int, int]:
+    """Sections of a rope, as equal as the pairs of a head allow."""
+    pairs = head_dim // 2
+    return (pairs - pairs // 3 * 2, pairs // 3, pairs // 3)
 
 
 def with_windows(arch: Arch, *windows: int) -> Arch:

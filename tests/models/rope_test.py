@@ -101,3 +101,28 @@ def test_rotation_scales_in_float32():
     y = rope.rotate(x, turn, scale=0.3)
     assert y.dtype == jnp.bfloat16
     np.testing.assert_array_equal(y, jnp.full_like(y, 0.3))
+
+
+@pytest.mark.parametrize('sections', [(24, 20, 20), (4, 2, 2), (2, 3, 3), (3, 1, 0)])
+def test_pairs_take_turns_in_time_row_and_column(sections):
+    pairs = sum(sections)
+    settings = Rope('default', 1e4, sections=sections)
+    parts = rope.components(settings, head_dim=2 * pairs)
+    # As transformers overwrites the frequencies of time.
+    want = np.zeros(pairs, int)
+    for part in (1, 2):
+        want[slice(part, sections[part] * 3, 3)] = part
+    np.testing.assert_array_equal(parts, want)
+    positions = np.random.default_rng(0).integers(0, 50, (2, 1, 4, 3))
+    turns = rope.rotary(positions, settings, head_dim=2 * pairs)
+    for part in range(3):
+        alone = rope.rotary(positions[..., part], settings, head_dim=2 * pairs)
+        for have, of_part in zip(turns, alone, strict=True):
+            have, of_part = (x[..., parts == part] for x in (have, of_part))
+            np.testing.assert_array_equal(have, of_part)
+
+
+@pytest.mark.parametrize('sections', [(4, 4), (5, 4, -1), (1, 1, 1, 1)])
+def test_sections_are_three(sections):
+    with pytest.raises(ValueError, match='must have three sections'):
+        Rope('default', 1e4, sections=sections)

@@ -11,6 +11,23 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
+class VisionFamily:
+    """What a family's tower is in its ``config.json``, which then is nested.
+
+    Attributes:
+        text_type: ``model_type`` of ``text_config``.
+        vision_types: those that ``vision_config`` may have, that of transformers first.
+        sizes: field of ``arch.Vision`` -> the field of ``vision_config`` that has it.
+        fixed: fields of ``vision_config`` and the only value that is supported.
+    """
+
+    text_type: str
+    vision_types: tuple[str, ...]
+    sizes: Mapping[str, str]
+    fixed: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
 class Family:
     """A family of decoders.
 
@@ -27,6 +44,7 @@ class Family:
             family has more than hf/config.py or another one.
         synonyms: other names of fields of ``config.json`` -> the published name.
         inert: fields of ``config.json`` that change no logit.
+        vision: what reads pictures; ``None``: nothing.
     """
 
     model_type: str
@@ -39,6 +57,7 @@ class Family:
     sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
     inert: frozenset[str] = frozenset()
+    vision: VisionFamily | None = None
 
 
 QWEN_WINDOWS = frozenset(

@@ -11,6 +11,7 @@ from passk_jax.models.families import (
     qwen2,
     qwen3,
     qwen3_moe,
+    qwen3_vl,
     smollm3,
 )
 from passk_jax.models.families.family import Family
@@ -18,7 +19,7 @@ from passk_jax.models.families.family import Family
 FAMILIES: Mapping[str, Family] = {
     module.FAMILY.model_type: module.FAMILY
     for module in (
-        *(llama, mistral, qwen2, qwen3, qwen3_moe),
+        *(llama, mistral, qwen2, qwen3, qwen3_moe, qwen3_vl),
         *(gemma3_text, olmo3, smollm3),
     )
 }

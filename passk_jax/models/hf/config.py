@@ -23,7 +23,7 @@ from passk_jax.errors import InputError, prefixed
 from passk_jax.models.arch import Arch
 from passk_jax.models.families.family import Family
 from passk_jax.models.families.table import family_of
-from passk_jax.models.hf import inert_fields, other_formats
+from passk_jax.models.hf import inert_fields, nested, other_formats
 from passk_jax.models.hf import layers as hf_layers
 from passk_jax.models.hf import rope as hf_rope
 
@@ -104,7 +104,7 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
     with prefixed(path):
         config = _checked(fields)
         limit = config.max_position_embeddings
-        family = family_of(config.model_type)
+        family = family_of(fields['model_type'])
         if family.ropes_by_kind:
             # A rope of some layers does not lengthen what the others address.
             return limit
@@ -175,6 +175,7 @@ def hf_config_fields(
         fields[family.sizes['query_scalar']] = arch.head_dim
     if family.ropes_by_kind and True in ropes and not hf_rope.rope_scaling(ropes[True]):
         fields[hf_layers.THETAS[hf_layers.KINDS[True]]] = ropes[True].theta
+    fields = nested.nest(fields, arch, family)
     names = ('param_dtype', 'dtype', 'remat', 'attention', 'experts')
     ours = {name: getattr(arch, name) for name in names}
     meant = _arch(pathlib.Path('config.json'), fields, **ours)
@@ -247,7 +248,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
     """Makes the architecture from the fields and the caller's settings ``ours``."""
     with prefixed(path):
         config = _checked(fields)
-        family = family_of(config.model_type)
+        family = family_of(fields['model_type'])
         sizes = {
             ours: getattr(config, hf_name, None)
             for ours, hf_name in _sizes(family).items()
@@ -258,7 +259,8 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
         if sizes.get('query_scalar') == sizes['head_dim']:
             sizes['query_scalar'] = 0
         layers = hf_layers.read_layers(config, family)
-        return Arch(layers=layers, **family.pieces, **sizes, **ours)
+        vision = nested.vision(fields, family)
+        return Arch(layers=layers, vision=vision, **family.pieces, **sizes, **ours)
 
 
 def _sizes(family: Family) -> Mapping[str, str]:
@@ -289,7 +291,8 @@ def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """Reads the fields with transformers, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
-    fields, sizes = _published(fields, family), _sizes(family)
+    fields = _published(nested.text_fields(fields, family), family)
+    sizes = _sizes(family)
     supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
     supported |= family.fixed.keys() | family.window_fields | family.inert
     supported |= inert_fields.VALUES.keys()
@@ -317,6 +320,8 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     try:
         # Copied, because transformers writes into the rope's fields.
         read = {k: v for k, v in fields.items() if k not in inert_fields.FIELDS}
+        if family.vision:
+            read['model_type'] = family.vision.text_type
         config = transformers.AutoConfig.for_model(**copy.deepcopy(read))
     except Exception as error:  # Its validation raises several classes of its own.
         raise InputError(f'transformers refuses it: {error}') from error

@@ -95,6 +95,51 @@ _QWEN3_MOE = {
     'router_aux_loss_coef': 0.001,
 }
 
+
+def _qwen3_vl(tower: tuple[int, ...], *sizes: int, tie: bool) -> dict[str, Any]:
+    """Makes a Qwen3-VL; ``tower`` is its depth, its widths and its taps."""
+    depth, width, mlp, *taps = tower
+    text = _QWEN3 | _sizes(*sizes, tie=tie)
+    for name in ('architectures', 'use_sliding_window'):
+        del text[name]
+    rope = {'mrope_interleaved': True, 'mrope_section': [24, 20, 20]}
+    text |= {
+        'model_type': 'qwen3_vl_text',
+        'max_position_embeddings': 262_144,
+        'rope_scaling': {**rope, 'rope_type': 'default'},
+        'rope_theta': 5_000_000,
+    }
+    vision = {
+        'model_type': 'qwen3_vl',
+        'deepstack_visual_indexes': taps,
+        'depth': depth,
+        'hidden_act': 'gelu_pytorch_tanh',
+        'hidden_size': width,
+        'in_channels': 3,
+        'intermediate_size': mlp,
+        'num_heads': 16,
+        'num_position_embeddings': 2304,
+        'out_hidden_size': sizes[0],
+        'patch_size': 16,
+        'spatial_merge_size': 2,
+        'temporal_patch_size': 2,
+    }
+    return {
+        'architectures': ['Qwen3VLForConditionalGeneration'],
+        'image_token_id': 151_655,
+        'model_type': 'qwen3_vl',
+        'text_config': text,
+        'tie_word_embeddings': tie,
+        'video_token_id': 151_656,
+        'vision_config': vision,
+        'vision_end_token_id': 151_653,
+        'vision_start_token_id': 151_652,
+    }
+
+
+_SMALL_TOWER = (24, 1024, 4096, 5, 11, 17)
+_TOWER = (27, 1152, 4304, 8, 16, 24)
+
 _LLAMA3 = {
     **_DENSE,
     'architectures': ['LlamaForCausalLM'],
@@ -241,6 +286,9 @@ PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen3-30B-A3B': _QWEN3_MOE
     | _sizes(2048, 6144, 48, 32)
     | {'moe_intermediate_size': 768},
+    'Qwen/Qwen3-VL-2B-Instruct': _qwen3_vl(_SMALL_TOWER, 2048, 6144, 28, 16, tie=True),
+    'Qwen/Qwen3-VL-4B-Instruct': _qwen3_vl(_SMALL_TOWER, 2560, 9728, 36, 32, tie=True),
+    'Qwen/Qwen3-VL-8B-Instruct': _qwen3_vl(_TOWER, 4096, 12_288, 36, 32, tie=False),
     'meta-llama/Llama-3.2-1B-Instruct': _llama3(32.0, 2048, 8192, 16, 32, tie=True)
     | {'head_dim': 64},
     'meta-llama/Llama-3.2-3B-Instruct': _llama3(32.0, 3072, 8192, 28, 24, tie=True)

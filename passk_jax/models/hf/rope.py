@@ -8,6 +8,7 @@
    and ``max_position_embeddings``, which the kinds count differently.
 """
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,8 @@ from passk_jax.models.rope import KINDS, Rope
 ORIGINAL = 'original_max_position_embeddings'
 _LLAMA3 = ('factor', ORIGINAL, 'low_freq_factor', 'high_freq_factor')
 _YARN = ('factor', ORIGINAL, 'beta_fast', 'beta_slow', 'truncate', 'attention_factor')
+
+_SECTIONS, _INTERLEAVED = 'mrope_section', 'mrope_interleaved'
 
 # Kind of rope -> its fields besides rope_theta, as transformers checks them.
 _FIELDS = {
@@ -59,6 +62,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
     theta = fields.pop('rope_theta', None)
     _drop_inert(fields, kind)
+    sections = _sections(fields)
     if unknown := fields.keys() - set(_FIELDS[kind]):
         raise InputError(
             f'rope {stated!r} has {sorted(unknown)}, which {kind!r} does not use; it '
@@ -66,7 +70,8 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
         )
     try:
         if kind == 'yarn':
-            return _yarn(fields, theta, max_positions)
+            rope = _yarn(fields, theta, max_positions)
+            return dataclasses.replace(rope, sections=sections)
         return Rope(
             kind=kind,
             theta=float(theta),
@@ -74,6 +79,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
             original_max_positions=fields.get('original_max_position_embeddings', 0),
             low_freq_factor=float(fields.get('low_freq_factor', 1.0)),
             high_freq_factor=float(fields.get('high_freq_factor', 1.0)),
+            sections=sections,
         )
     except (TypeError, ValueError) as error:
         raise InputError(f'rope {stated!r}: {error}') from error
@@ -81,9 +87,11 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
 
 def rope_scaling(rope: Rope) -> dict[str, Any] | None:
     """Makes the fields of ``rope_scaling``; ``None`` for the default rope."""
-    if rope.kind == 'default':
+    if rope.kind == 'default' and not rope.sections:
         return None
-    fields = {'rope_type': rope.kind}
+    fields: dict[str, Any] = {'rope_type': rope.kind}
+    if rope.sections:
+        fields |= {_SECTIONS: list(rope.sections), _INTERLEAVED: True}
     for name in _FIELDS[rope.kind]:
         if not name.startswith('mscale'):
             ours = 'original_max_positions' if name == ORIGINAL else name
@@ -124,6 +132,14 @@ def _drop_inert(fields: dict[str, Any], kind: str) -> None:
             'multiplies by it',
             fields.pop('attn_factor'),
         )
+
+
+def _sections(fields: dict[str, Any]) -> tuple[int, ...]:
+    """Takes the sections of positions with three parts; ``()`` if there are none."""
+    sections = fields.pop(_SECTIONS, ())
+    if sections and fields.pop(_INTERLEAVED, None) is not True:
+        raise InputError(f'{_SECTIONS} is supported only with {_INTERLEAVED}=true')
+    return tuple(sections)
 
 
 def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:

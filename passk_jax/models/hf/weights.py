@@ -28,14 +28,13 @@ from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.parameters import Parameter, Table
 from passk_jax.models.policy import Params, Policy, param_shapes
-from passk_jax.models.transformer import EMBEDDING, HEAD, Transformer
+from passk_jax.models.transformer import HEAD, Transformer
 
 # Start and stop of a slice, along one dimension and along all.
 Bound = tuple[int, int]
 Bounds = tuple[Bound, ...]
 
 _DTYPES = ('F32', 'F16', 'BF16')
-_HEAD, _TABLE = HEAD.tensor, EMBEDDING.tensor
 # Older programs stored these values, which follow from config.json. They are ignored,
 # as in transformers.
 _DERIVED = re.compile(r'(.*\.)?rotary_emb\.((original_)?inv_freq|(cos|sin)_cached)')
@@ -74,7 +73,10 @@ def read_tensors(
     """Reads the parameters of a table, of these shapes, from files of a directory."""
     with contextlib.ExitStack() as stack:
         stored, problems = _open_tensors(directory, files, stack)
-        problems += _problems(stored, _wanted(table, shapes))
+        # Adapters have no table.
+        row = table.get('embed.embedding')
+        tied = row.tensor if row else ''
+        problems += _problems(stored, _wanted(table, shapes), tied)
         if problems:
             raise InputError(
                 f'{directory} does not fit the model:\n  ' + '\n  '.join(problems)
@@ -133,17 +135,18 @@ def _read_part(
     stored: Any, row: Parameter, shape: tuple[int, ...], bounds: Sequence[Bound]
 ) -> np.ndarray:
     """Reads a slice of a tensor, in the parameter's order of dimensions."""
-    sizes = [stop - start for start, stop in bounds]
-    parts = []
+    # Only rows that lie one after another are read at one time.
+    bounds, parts, slices = list(bounds), [], [slice(None)] * len(bounds)
     for first, *faster_dims in row.dims:
-        # Rows form one block only if the faster dimensions are whole.
-        assert all(sizes[d] == shape[d] for d in faster_dims), (row, shape, bounds)
-        inner = math.prod(sizes[d] for d in faster_dims)
+        for d in faster_dims:
+            slices[d], bounds[d] = slice(*bounds[d]), (0, shape[d])
+        inner = math.prod(shape[d] for d in faster_dims)
         start, stop = bounds[first]
         parts.append(slice(start * inner, stop * inner))
+    sizes = [stop - start for start, stop in bounds]
     order = [d for group in row.dims for d in group]
     values = np.asarray(stored[tuple(parts)]).reshape([sizes[d] for d in order])
-    return values.transpose(np.argsort(order))
+    return values.transpose(np.argsort(order))[tuple(slices)]
 
 
 def _check_finite(tensor: str, values: np.ndarray) -> None:
@@ -155,11 +158,13 @@ def _check_finite(tensor: str, values: np.ndarray) -> None:
         raise InputError(f'{tensor} holds NaN or infinity')
 
 
-def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> list[str]:
-    """Lists everything wrong with the stored tensors."""
+def _problems(
+    stored: dict[str, Any], wanted: dict[str, tuple[int, ...]], tied: str
+) -> list[str]:
+    """Lists everything wrong with the stored tensors; ``tied`` is the token table."""
     problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
     # A tied model has no head, but its file may repeat the table as one.
-    repeated = {_HEAD} & stored.keys() - wanted.keys()
+    repeated = {HEAD.tensor} & stored.keys() - wanted.keys()
     for name in sorted(stored.keys() - wanted.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
     for name, shape in wanted.items():
@@ -171,9 +176,10 @@ def _problems(stored: dict[str, Any], wanted: dict[str, tuple[int, ...]]) -> lis
         dtype = stored[name].get_dtype()
         if dtype not in _DTYPES:
             problems.append(f'{name} is {dtype}, none of {_DTYPES}')
-    if repeated and _TABLE in stored and not _equal(stored[_HEAD], stored[_TABLE]):
+    head = HEAD.tensor
+    if repeated and tied in stored and not _equal(stored[head], stored[tied]):
         problems.append(
-            f'{_HEAD} differs from {_TABLE} although tie_word_embeddings is true'
+            f'{head} differs from {tied} although tie_word_embeddings is true'
         )
     return problems
 

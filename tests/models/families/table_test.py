@@ -15,10 +15,16 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     config = getattr(transformers, family.architecture).config_class
     assert config.model_type == name
     # Each named field is one of theirs: a misspelt one would never refuse a file.
-    known = vars(config()).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
-    known |= config.attribute_map.keys() | {'sliding_window_pattern'}
+    theirs = config().get_text_config()
+    known = vars(theirs).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
+    known |= theirs.attribute_map.keys() | {'sliding_window_pattern'}
     stated = family.fixed.keys() | family.window_fields | family.inert
     assert stated | {*family.sizes.values(), *family.synonyms} <= known
+    if parts := family.vision:
+        assert theirs.model_type == parts.text_type
+        tower = config().vision_config
+        assert tower.model_type == parts.vision_types[0]
+        assert {*parts.sizes.values(), *parts.fixed} <= vars(tower).keys()
 
 
 @pytest.mark.parametrize('name', FAMILIES)

@@ -1,5 +1,6 @@
 """Tiny models made and run by transformers, and ours that are read from them."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -15,6 +16,7 @@ from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.types import Prompts
+from tests.models.oracle import equal_sections
 
 # Original contexts shorter than the tests' sequences, so that stretching shows.
 ROPES: dict[str, dict[str, Any]] = {
@@ -66,6 +68,19 @@ OWN_SIZES: dict[str, dict[str, Any]] = {
     'smollm3': {'no_rope_layers': [1, 0]},
 }
 
+# Of the families that read pictures; the taps leave blocks between and after them.
+VISION = {
+    'depth': 4,
+    'hidden_size': 32,
+    'intermediate_size': 40,
+    'num_heads': 4,
+    'patch_size': 4,
+    'out_hidden_size': 32,
+    'num_position_embeddings': 36,
+    'deepstack_visual_indexes': [0, 2],
+}
+IMAGE_TOKEN = 39
+
 _SIZES = {
     'vocab_size': 40,
     'num_hidden_layers': 2,
@@ -83,7 +98,13 @@ _SIZES = {
 
 
 def make_model(
-    family: str, *, rope: str = 'default', theta: float = 1e3, seed: int = 0, **sizes
+    family: str,
+    *,
+    rope: str = 'default',
+    theta: float = 1e3,
+    seed: int = 0,
+    image_token: int = 0,
+    **sizes: Any,
 ) -> transformers.PreTrainedModel:
     """A model in which every parameter is random, norms and biases too."""
     # Without the field, transformers gives Mistral a window.
@@ -93,15 +114,27 @@ def make_model(
         name: (layers * value)[:layers] if isinstance(value, list) else value
         for name, value in OWN_SIZES.get(family, {}).items()
     }
+    parts = FAMILIES[family]
+    fields = _SIZES | own_sizes | windows | sizes
+    fields['rope_parameters'] = stated = rope_parameters(family, rope, theta)
+    if parts.vision:
+        sections = list(equal_sections(fields['head_dim']))
+        stated |= {'mrope_section': sections, 'mrope_interleaved': True}
+        vision = VISION | {'out_hidden_size': fields['hidden_size']}
+        vision |= fields.pop('vision_config', {})
+        fields = {
+            **{'text_config': fields, 'vision_config': vision},
+            'image_token_id': image_token or fields['vocab_size'] - 1,
+            'tie_word_embeddings': fields['tie_word_embeddings'],
+        }
     config = transformers.AutoConfig.for_model(
         family,
-        **(_SIZES | own_sizes | windows | sizes),
-        rope_parameters=rope_parameters(family, rope, theta),
+        **fields,
         attn_implementation='eager',
         # Their grouped products take no rows of odd sizes.
         experts_implementation='eager',
     )
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    model = getattr(transformers, parts.architecture)._from_config(config).eval()
     generator = torch.Generator().manual_seed(seed)
     one_plus = FAMILIES[family].pieces.get('norm_scale') == 'one_plus'
     with torch.no_grad():
@@ -118,6 +151,13 @@ def rope_parameters(family: str, kind: str, theta: float) -> dict[str, Any]:
         return rope
     plain = {'rope_type': 'default', 'rope_theta': theta / 8}
     return {'full_attention': rope, 'sliding_attention': plain}
+
+
+def load(directory: str | pathlib.Path, **options: Any) -> Any:
+    """What transformers makes of a directory, of the class that its file names."""
+    fields = json.loads((pathlib.Path(directory) / 'config.json').read_text())
+    (name,) = fields['architectures']
+    return getattr(transformers, name).from_pretrained(directory, **options)
 
 
 def read(

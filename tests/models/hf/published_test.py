@@ -25,6 +25,9 @@ PARAMETERS = {
     'Qwen/Qwen3-0.6B': 596_049_920,
     'Qwen/Qwen3-8B': 8_190_735_360,
     'Qwen/Qwen3-30B-A3B': 30_532_122_624,
+    'Qwen/Qwen3-VL-2B-Instruct': 2_127_532_032,
+    'Qwen/Qwen3-VL-4B-Instruct': 4_437_815_808,
+    'Qwen/Qwen3-VL-8B-Instruct': 8_767_123_696,
     'meta-llama/Llama-3.2-1B-Instruct': 1_235_814_400,
     'meta-llama/Llama-3.2-3B-Instruct': 3_212_749_824,
     'meta-llama/Llama-3.1-8B-Instruct': 8_030_261_248,
@@ -51,6 +54,9 @@ CACHE_BYTES = {
     'Qwen/Qwen3-0.6B': 114_688,
     'Qwen/Qwen3-8B': 147_456,
     'Qwen/Qwen3-30B-A3B': 98_304,
+    'Qwen/Qwen3-VL-2B-Instruct': 114_688,
+    'Qwen/Qwen3-VL-4B-Instruct': 147_456,
+    'Qwen/Qwen3-VL-8B-Instruct': 147_456,
     'meta-llama/Llama-3.2-1B-Instruct': 32_768,
     'meta-llama/Llama-3.2-3B-Instruct': 114_688,
     'meta-llama/Llama-3.1-8B-Instruct': 131_072,
@@ -137,6 +143,9 @@ def test_positions_are_those_of_the_model(name, source, arch):
         )
         assert (far.factor, far.attention_factor) == (8.0, 1.2079441541679836)
         assert (far.original_max_positions, limit) == (8192, 65_536)
+    elif 'VL' in name:
+        assert (rope.kind, rope.theta, limit) == ('default', 5e6, 262_144)
+        assert rope.sections == (24, 20, 20)
     else:
         longest = 40_960 if 'Qwen3' in name else 32_768
         assert (rope.kind, rope.theta, limit) == ('default', 1e6, longest)

@@ -12,7 +12,6 @@ import pytest
 import safetensors
 import safetensors.numpy
 import torch
-import transformers
 from jax import numpy as jnp
 
 from passk_jax import sharding
@@ -36,9 +35,7 @@ def save(policy, params, directory, **options):
 
 def reload(directory, dtype):
     """What transformers makes of a directory, with nothing missing or left over."""
-    model, notes = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, dtype=dtype, output_loading_info=True
-    )
+    model, notes = hf_oracle.load(directory, dtype=dtype, output_loading_info=True)
     assert not any(notes[kind] for kind in notes), notes
     return model
 

@@ -20,7 +20,7 @@ MAZE = '.S*..\n.....\n*.**.\n...*E\n'
 def save(tokenizer, directory, family='qwen2'):
     parts = FAMILIES[family]
     fields = config.hf_config_fields(
-        oracle.tiny_arch(feed_forward=parts.feed_forward, **parts.pieces),
+        oracle.family_arch(family),
         parts,
         dtype='float32',
         max_positions=64,

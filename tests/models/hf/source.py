@@ -6,14 +6,32 @@ from typing import Any
 import tokenizers as hf_tokenizers
 import transformers
 from tokenizers import models, pre_tokenizers
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
+    Qwen2VLImageProcessorPil,
+)
 
+from passk_jax.models.families.table import family_of
 from tests.models.hf import oracle
 
 _TEMPLATE = (
-    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}"
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n"
+    "{% if m['content'] is string %}{{ m['content'] }}{% else %}"
+    "{% for part in m['content'] %}{% if part['type'] == 'image' %}"
+    '<|vision_start|><|image_pad|><|vision_end|>'
+    "{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
     '<|im_end|>\n{% endfor %}'
     '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}'
 )
+
+
+_VISION_TOKENS = ('<|vision_start|>', '<|image_pad|>', '<|vision_end|>')
+PROCESSOR = {
+    'size': {'shortest_edge': 64, 'longest_edge': 1024},
+    'patch_size': oracle.VISION['patch_size'],
+    'image_mean': [0.5, 0.4, 0.5],
+    'image_std': [0.5, 0.5, 0.3],
+}
+"""Settings of a model that reads pictures."""
 
 
 def make_source(
@@ -28,7 +46,7 @@ def make_source(
         tokenizer_object=backend,
         eos_token='<|im_end|>',
         pad_token='<|pad|>',
-        additional_special_tokens=['<|im_start|>'],
+        additional_special_tokens=['<|im_start|>', *_VISION_TOKENS],
         chat_template=_TEMPLATE,
     )
     tokenizer.save_pretrained(directory)
@@ -36,10 +54,13 @@ def make_source(
     model = oracle.make_model(
         family,
         vocab_size=264,
-        num_hidden_layers=1,
         tie_word_embeddings=family == 'qwen3',
-        **sizes,
+        image_token=tokenizer.convert_tokens_to_ids('<|image_pad|>'),
+        **({'num_hidden_layers': 1} | sizes),
     )
+    if family_of(family).vision:
+        processor = Qwen2VLImageProcessorPil(**PROCESSOR)
+        processor.save_pretrained(directory)
     model.generation_config = transformers.GenerationConfig(
         do_sample=True, temperature=0.6, top_p=0.9, eos_token_id=[256, 258]
     )

@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from passk_jax.data.pictures import Processor
+from passk_jax.models.hf.processor import read_processor
+from tests.models import oracle
+
+# As published with Qwen3-VL, but for the size of a patch.
+FIELDS = {
+    'size': {'longest_edge': 16_777_216, 'shortest_edge': 65_536},
+    'patch_size': 4,
+    'temporal_patch_size': 2,
+    'merge_size': 2,
+    'image_mean': [0.5, 0.5, 0.5],
+    'image_std': [0.5, 0.5, 0.5],
+    'processor_class': 'Qwen3VLProcessor',
+    'image_processor_type': 'Qwen2VLImageProcessorFast',
+}
+
+
+def read(directory, limit=0, **changes):
+    fields = {k: v for k, v in (FIELDS | changes).items() if v is not None}
+    (directory / 'preprocessor_config.json').write_text(json.dumps(fields))
+    return read_processor(str(directory), oracle.VISION, max_pixels=limit)
+
+
+def test_a_published_file_is_read(tmp_path):
+    half = (0.5, 0.5, 0.5)
+    assert read(tmp_path) == Processor(4, 2, 65_536, 16_777_216, half, half)
+
+
+def test_older_files_name_the_limits_otherwise(tmp_path):
+    limits = {'min_pixels': 3136, 'max_pixels': 12_845_056}
+    for changes in (limits | {'size': None}, {'size': limits}, limits):
+        processor = read(tmp_path, **changes)
+        assert (processor.min_pixels, processor.max_pixels) == (3136, 12_845_056)
+
+
+def test_a_run_may_lower_the_limit(tmp_path):
+    assert read(tmp_path, 70_000).max_pixels == 70_000
+    assert read(tmp_path, 10**9).max_pixels == 16_777_216
+    processor = read(tmp_path, 1000)
+    assert (processor.min_pixels, processor.max_pixels) == (1000, 1000)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'words'),
+    [
+        ({'patch_size': 14}, 'patch_size=14; only 4'),
+        ({'merge_size': 1}, 'merge_size=1; only 2'),
+        ({'temporal_patch_size': 1}, 'temporal_patch_size=1; only 2'),
+        ({'do_resize': False}, 'do_resize=False; only True'),
+        ({'resample': 2}, 'resample=2; only 3'),
+        ({'rescale_factor': 1.0}, 'rescale_factor must be 1 / 255'),
+        ({'image_mean': None}, 'image_mean=None must be three numbers'),
+        ({'image_std': [0.5, 0.5]}, r'image_std=\[0.5, 0.5\] must be three numbers'),
+        ({'image_std': [0.5, 0.5, 0]}, 'image_std=.* must be positive'),
+        ({'size': None}, 'min_pixels or size.shortest_edge=None must be pixels'),
+        ({'size': {'height': 4}}, 'size.shortest_edge=None must be pixels'),
+        ({'size': 448}, 'size.shortest_edge=None must be pixels'),
+        ({'max_pixels': 10}, 'min_pixels=65536 and max_pixels=10 .* must ascend'),
+    ],
+)
+def test_what_is_not_honored_is_refused(changes, words, tmp_path):
+    with pytest.raises(ValueError, match=rf'preprocessor_config.json: .*{words}'):
+        read(tmp_path, **changes)
+
+
+def test_without_a_file_there_is_no_processor(tmp_path):
+    with pytest.raises(ValueError, match=r'has no preprocessor_config\.json'):
+        read_processor(str(tmp_path), oracle.VISION)

@@ -1,0 +1,174 @@
+"""The tower that reads pictures, beside that of transformers (torch, float32)."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+import torch
+import transformers
+from flax import nnx
+from transformers.vision_utils import get_vision_position_ids
+
+from passk_jax.models import vision
+from passk_jax.models.arch import Vision
+from passk_jax.models.vision import VisionTower
+from passk_jax.types import Images
+from tests.models import oracle
+
+GRIDS = (((10, 16), (6, 6)), ((14, 4),), (), ((2, 2), (2, 8), (8, 2)))
+PATCHES = 10 * 16 + 6 * 6 + 8
+
+
+def make_images(seed=0, pads=True):
+    """Pictures of unequal sizes, with numbers in the pads."""
+    rng = np.random.default_rng(seed)
+    grids = np.zeros((len(GRIDS), 3, 2), np.int32)
+    for p, of_prompt in enumerate(GRIDS):
+        grids[p, : len(of_prompt)] = np.reshape(of_prompt, (-1, 2))
+    values = rng.normal(size=(len(GRIDS), PATCHES, 48)).astype(np.float32)
+    if not pads:
+        for p, of_prompt in enumerate(GRIDS):
+            values[p, sum(a * b for a, b in of_prompt) :] = 0
+    return Images(values, grids)
+
+
+def make_pair(**changes):
+    """Their tower with random parameters, and ours with the same."""
+    sizes = dataclasses.replace(oracle.VISION, **changes)
+    config = transformers.AutoConfig.for_model(
+        'qwen3_vl_vision',
+        depth=sizes.depth,
+        hidden_size=sizes.embed_dim,
+        intermediate_size=sizes.mlp_dim,
+        num_heads=sizes.num_heads,
+        patch_size=sizes.patch_size,
+        spatial_merge_size=sizes.merge_size,
+        temporal_patch_size=sizes.frames,
+        out_hidden_size=32,
+        num_position_embeddings=sizes.table_size**2,
+        deepstack_visual_indexes=list(sizes.taps),
+    )
+    theirs = transformers.AutoModel.from_config(config, attn_implementation='eager')
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, x in theirs.named_parameters():
+            x.copy_(0.2 * torch.randn(x.shape, generator=generator))
+            x += 'norm' in name and name.endswith('weight')
+    arch = oracle.family_arch('qwen3_vl', vision=sizes)
+    tower = nnx.eval_shape(lambda: VisionTower(arch, rngs=nnx.Rngs(0)))
+    shapes = {'.'.join(k): x for k, x in nnx.to_flat_state(nnx.state(tower))}
+    table = VisionTower.parameters(arch)
+    assert shapes.keys() == table.keys()
+    stored, params = theirs.state_dict(), {}
+    for name, row in table.items():
+        shape = shapes[name].shape
+        params[name] = np.zeros(shape, np.float32)
+        for place in row.places(shape):
+            tensor = stored.pop(row.tensor_at(place)).numpy()
+            inner, order = shape[len(row.stack) :], [d for g in row.dims for d in g]
+            tensor = tensor.reshape([inner[d] for d in order])
+            params[name][place] = tensor.transpose(np.argsort(order))
+    assert not stored
+    state = {tuple(name.split('.')): nnx.Param(x) for name, x in params.items()}
+    return theirs.eval(), nnx.merge(nnx.graphdef(tower), nnx.from_flat_state(state))
+
+
+@jax.jit
+def features(tower, images):
+    return tower(images)
+
+
+@pytest.mark.parametrize('taps', [(0, 1), (0, 2), (2,), ()])
+def test_features_are_those_of_transformers(taps):
+    theirs, ours = make_pair(taps=taps)
+    images = make_images()
+    have = features(ours, images)
+    for p, grids in enumerate(GRIDS):
+        if not grids:
+            continue
+        count = sum(a * b for a, b in grids)
+        patches = images.patches[p, :count].reshape(count, 3, 1, -1).repeat(2, axis=2)
+        with torch.no_grad():
+            want = theirs(
+                torch.tensor(patches.reshape(count, -1)),
+                grid_thw=torch.tensor([(1, *grid) for grid in grids]),
+            )
+        wanted = [want.pooler_output, *want.deepstack_features]
+        assert have.shape[1] == len(wanted) == 1 + len(taps)
+        for k, x in enumerate(wanted):
+            x = x.numpy()
+            error = np.abs(have[p, k, : count // 4] - x).max()
+            assert error < 1e-5, (p, k)
+            assert np.abs(x).max() > 0.5
+
+
+def test_a_patch_has_its_place_in_its_picture():
+    images = make_images()
+    pictures, places, shapes = vision.locate(
+        images.grids, num_patches=PATCHES, merge_size=2
+    )
+    for p, grids in enumerate(GRIDS):
+        want = [
+            (number, *place, *grid)
+            for number, grid in enumerate(grids)
+            for place in get_vision_position_ids(
+                torch.tensor([[1, *grid]]), spatial_merge_size=2
+            ).tolist()
+        ]
+        have = np.concatenate([pictures[p, :, None], places[p], shapes[p]], axis=-1)
+        np.testing.assert_array_equal(have[: len(want)], np.reshape(want, (-1, 5)))
+        # A pad is in none of the pictures.
+        assert (pictures[p, len(want) :] == images.grids.shape[1]).all()
+
+
+def test_neither_pads_nor_other_pictures_change_a_feature():
+    _, tower = make_pair()
+    have = features(tower, make_images())
+    without = features(tower, make_images(pads=False))
+    for p, grids in enumerate(GRIDS):
+        count = sum(a * b for a, b in grids) // 4
+        np.testing.assert_array_equal(have[p, :, :count], without[p, :, :count])
+    images = make_images()
+    # The first picture of the first prompt is another one.
+    patches = images.patches.copy()
+    patches[0, :160] += 1
+    changed = features(tower, dataclasses.replace(images, patches=patches))
+    first, others = have[0, :, 40:49], changed[0, :, 40:49]
+    np.testing.assert_allclose(first, others, rtol=0, atol=1e-6)
+    assert np.abs(have[0, :, :40] - changed[0, :, :40]).max() > 0.1
+
+
+def test_attention_in_chunks_is_that_at_once(monkeypatch):
+    _, tower = make_pair()
+    images = make_images()
+    want = tower(images)
+    attend = vision._attend
+    monkeypatch.setattr(
+        vision, '_attend', lambda *args: attend(*args, max_logits=50 * PATCHES)
+    )
+    np.testing.assert_allclose(tower(images), want, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('changes', 'words'),
+    [
+        ({'taps': (1, 0)}, r'taps=\(1, 0\) of vision must ascend'),
+        ({'taps': (3,)}, r'taps=\(3,\) of vision must ascend, .* depth=3'),
+        ({'embed_dim': 12}, 'embed_dim=12 of vision must be a multiple of 4'),
+        ({'merge_size': 0}, 'merge_size=0 of vision must be positive'),
+        ({'image_token': 16}, 'image_token=16 of vision is not below vocab_size=16'),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(changes, words):
+    sizes = {**vars(oracle.VISION), **changes}
+    with pytest.raises(ValueError, match=words):
+        oracle.family_arch('qwen3_vl', vision=Vision(**sizes))
+
+
+def test_sections_come_with_a_tower_and_fill_half_a_head():
+    with pytest.raises(ValueError, match='add up to 0 pairs, not 4'):
+        oracle.tiny_arch(vision=oracle.VISION)
+    rope = dataclasses.replace(oracle.ROPE, sections=(2, 1, 1))
+    with pytest.raises(ValueError, match='add up to 4 pairs, not 0'):
+        oracle.tiny_arch(rope=rope)
