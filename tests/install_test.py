@@ -132,3 +132,11 @@ def test_the_makefile_installs_the_tested_versions(tmp_path):
     installs = re.findall(r'pip .*\binstall\b.*', printed)
     assert len(installs) == 2
     assert all(f'-c constraints/python3.{minor}.txt' in line for line in installs)
+
+
+@pytest.mark.parametrize(
+    ('name', 'last'), [('filelock', '3.20.2'), ('jinja2', '3.1.5')]
+)
+def test_versions_with_known_holes_are_below_the_floors(name, last):
+    (requirement,) = (r for r in requirements() if r.name == name)
+    assert Version(last) not in requirement.specifier

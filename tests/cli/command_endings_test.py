@@ -21,6 +21,10 @@ EXPLAINED = {
         'python -m passk_jax.plan says what fits'
     ),
     'raise errors.NonFiniteError("the loss is nan")': 'the loss is nan',
+    # A model with a missing tensor a line; at most 20 lines.
+    'raise errors.InputError("\\n".join(map(str, range(999))))': (
+        '\n'.join([*map(str, range(19)), '... and 980 lines more'])
+    ),
     'open("/absent/file")': '/absent/file: No such file or directory',
     # As one finds it inside a library.
     'import shutil; shutil.rmtree("/absent")': '/absent: No such file or directory',
