@@ -289,10 +289,9 @@ def _union(text: str, depth: int) -> Form | None:
     if not signs or split_top(text, _BY_SIGN)[1]:
         return None
     items = _items(parts, depth)
+    # The union of {1} and {2} is {1, 2}.
     sets = [item.items for item in items if isinstance(item, Collection)]
-    if len(sets) == len(items):  # The union of {1} and {2} is {1, 2}.
-        return Collection(sum(sets, ()))
-    return Union(items)
+    return Collection(sum(sets, ())) if len(sets) == len(items) else Union(items)
 
 
 def _member(text: str, depth: int) -> Form | None:
