@@ -98,11 +98,18 @@ def adapters(row: Parameter, rank_in: int) -> tuple[Parameter, Parameter]:
 
 
 def with_adapters(table: Table, lora: Lora | None) -> Table:
-    """Adds the rows of adapters to a table, behind that of their matrix."""
+    """Adds the rows of adapters to a table, behind that of their matrix.
+
+    Raises:
+        InputError: a target names no matrix of the table.
+    """
+    if lora is None:
+        return dict(table)
+    lora.check(table)
     rows = {}
     for name, row in table.items():
         rows[name] = row
-        if lora is not None and lora.adapts(row):
+        if lora.adapts(row):
             rank_in = len(row.dims[1])
             rows |= zip(adapter_names(name), adapters(row, rank_in), strict=True)
     return rows

@@ -80,10 +80,7 @@ class Policy:
     def __post_init__(self):
         if self.replay_routing and not self.arch.num_experts:
             raise InputError('replay_routing=True needs a family with experts')
-        table = Transformer.parameters(self.arch)
-        names = table.keys()
-        if self.arch.lora is not None:
-            self.arch.lora.check(table)
+        names = Transformer.parameters(self.arch).keys()
         if unknown := sorted(self.frozen - names):
             raise InputError(f'frozen={unknown} are none of {list(names)}')
 

@@ -188,6 +188,17 @@ def test_another_target_is_refused_by_its_name(network, target):
         make_policy(network, adapters)
 
 
+@pytest.mark.parametrize('target', ['qkv', 'proj', 'linear_fc1', 'lora_A', 'q_prj'])
+def test_the_choices_are_the_matrices_of_the_decoder(target):
+    arch = oracle.family_arch('qwen3_vl', lora=ALL)
+    for targets in ((target,), ('q_proj', target)):
+        adapters = dataclasses.replace(ALL, targets=targets)
+        with pytest.raises(ValueError, match=f"targets names '{target}'") as error:
+            Transformer.parameters(dataclasses.replace(arch, lora=adapters))
+        choices = 'q_proj k_proj v_proj o_proj gate_proj up_proj down_proj'.split()
+        assert f'none of {choices} and' in str(error.value)
+
+
 @pytest.mark.parametrize('change', [{'rank': 0}, {'alpha': 0.0}, {'targets': ()}])
 def test_adapters_that_train_nothing_are_refused(change):
     with pytest.raises(ValueError, match='trains nothing'):
