@@ -59,9 +59,9 @@ from passk_jax.verifiers.trees import Name, Node, names
 from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
 
-# Blanks, except between two numbers.
 # ab_{16} may be a product.
 _SMALL_DIGITS = re.compile(r'[0-9a-z]+_(?:\{[0-9]+\}|[0-9]+)')
+# Blanks, except between two numbers.
 _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
 _LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
 _UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')

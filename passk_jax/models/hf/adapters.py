@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from passk_jax.errors import InputError
 from passk_jax.models.hf import save, weights
 from passk_jax.models.hf.config import read_json, source_directory
-from passk_jax.models.lora import Lora, is_adapter
+from passk_jax.models.lora import is_adapter
 from passk_jax.models.parameters import Table
 from passk_jax.models.policy import Params, Policy, param_shapes
 from passk_jax.models.transformer import Transformer
@@ -93,7 +93,7 @@ def _fields(policy: Policy, base: str) -> dict[str, Any]:
         'r': lora.rank,
         'lora_alpha': lora.alpha,
         'lora_dropout': 0.0,
-        'target_modules': _modules(lora, _table(policy)),
+        'target_modules': _modules(_table(policy)),
         'bias': 'none',
         'fan_in_fan_out': False,
     }
@@ -105,7 +105,7 @@ def _table(policy: Policy) -> Table:
     return {k: row.within(_PREFIX) for k, row in rows.items() if is_adapter(k)}
 
 
-def _modules(lora: Lora, table: Table) -> list[str]:
+def _modules(table: Table) -> list[str]:
     """Returns the ends of the adapted matrices' names."""
     names = [row.tensor.split('.')[-3] for row in table.values()]
     return sorted(set(names))
@@ -121,7 +121,7 @@ def _check(path: pathlib.Path, policy: Policy) -> None:
         raise InputError(f'{path} has {changed}: only plain LoRA is read')
     stated = fields.get('target_modules')
     targets = stated if isinstance(stated, list) else [stated]
-    ours = _modules(lora, _table(policy))
+    ours = _modules(_table(policy))
     theirs = {str(x).rpartition('.')[2] for x in targets}
     same_targets = isinstance(stated, str) or theirs == set(ours)
     same = (fields.get('r'), fields.get('lora_alpha')) == (lora.rank, lora.alpha)
