@@ -161,7 +161,7 @@ def _evaluation(row: Row) -> Row:
 def _values(
     rows: Mapping[int, Row], seeds: Sequence[int], name: str, arm: str
 ) -> np.ndarray:
-    if not any(name in row for row in rows.values()):
-        there = sorted({name for row in rows.values() for name in _evaluation(row)})
+    there = sorted({name for row in rows.values() for name in _evaluation(row)})
+    if name not in there:
         raise InputError(f'{name!r} is no metric of arm {arm!r}: {there}')
     return np.array([rows[seed].get(name, math.nan) for seed in seeds], np.float64)

@@ -97,6 +97,8 @@ def test_what_cannot_be_compared_is_named(tmp_path):
         InputError, match=r"'speed' is no .*\['pass_at_1', 'pass_at_4'\]"
     ):
         compare(x, x, measures=['speed'])
+    with pytest.raises(InputError, match="'run' is no metric of arm 'a'"):
+        compare(x, x, measures=['run'])
     (tmp_path / 'x' / 's.jsonl.gz').write_bytes(b'no gzip')
     with pytest.raises(InputError, match='cannot be read'):
         compare(x, y)
