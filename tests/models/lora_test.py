@@ -195,7 +195,8 @@ def test_the_choices_are_the_matrices_of_the_decoder(target):
         adapters = dataclasses.replace(ALL, targets=targets)
         with pytest.raises(ValueError, match=f"targets names '{target}'") as error:
             Transformer.parameters(dataclasses.replace(arch, lora=adapters))
-        choices = 'q_proj k_proj v_proj o_proj gate_proj up_proj down_proj'.split()
+        heads = [f'{letter}_proj' for letter in 'qkvo']
+        choices = [*heads, 'gate_proj', 'up_proj', 'down_proj']
         assert f'none of {choices} and' in str(error.value)
 
 
