@@ -26,6 +26,8 @@ from passk_jax.types import PICTURE, Images, Picture, Problem, Prompts
 # Patches of a prompt are padded to a multiple of this many tokens.
 _TOKENS = 8
 _MAX_ASPECT = 200
+# PIL and its decoders raise these for what is absent or damaged.
+_UNREADABLE = OSError, ValueError, SyntaxError, RuntimeError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,14 +113,15 @@ def _open(picture: Picture) -> PIL.Image.Image:
                 'uint8 [rows, columns, 3]'
             )
         return PIL.Image.fromarray(picture)
+    if not isinstance(picture, str | bytes):
+        raise InputError(f'{picture!r} is no path (str), bytes of a file or array')
     where = repr(picture) if isinstance(picture, str) else f'{len(picture)} bytes'
     try:
         file = picture if isinstance(picture, str) else io.BytesIO(picture)
         with PIL.Image.open(file) as image:
             image.load()
             return PIL.ImageOps.exif_transpose(image).convert('RGB')
-    # PIL raises these for what is absent, damaged or too large.
-    except (OSError, ValueError, SyntaxError, PIL.Image.DecompressionBombError) as e:
+    except (*_UNREADABLE, PIL.Image.DecompressionBombError) as e:
         raise InputError(f'{where} cannot be read: {" ".join(str(e).split())}') from e
 
 

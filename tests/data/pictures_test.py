@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import pathlib
 
 import numpy as np
 import PIL.Image
@@ -93,12 +94,18 @@ def bad_pictures(tmp_path):
         'array float32': np.zeros((4, 4, 3), np.float32),
         'array uint8 (4, 4)': np.zeros((4, 4), np.uint8),
         'array uint8 (0, 4, 3)': np.zeros((0, 4, 3), np.uint8),
+        'None is no path (str), bytes of a file or array': None,
+        "PosixPath('a.png') is no path (str)": pathlib.PosixPath('a.png'),
     }
 
 
 BAD = [
     *('absent.png', 'text.png', 'cut.png', '0 bytes', 'too narrow', 'array float32'),
     *('array uint8 (4, 4)', 'array uint8 (0, 4, 3)'),
+    *(
+        'None is no path (str), bytes of a file or array',
+        "PosixPath('a.png') is no path (str)",
+    ),
 ]
 
 
@@ -115,6 +122,16 @@ def test_a_picture_too_large_to_decode_is_refused(monkeypatch):
     monkeypatch.setattr(PIL.Image, 'MAX_IMAGE_PIXELS', 100)
     with pytest.raises(ValueError, match=r'problem 3: .* exceeds limit of 200'):
         READER.expand(problem(encoded(drawn(40, 40))), [1, IMAGE, 2])
+
+
+def test_an_error_of_a_decoder_names_the_picture(monkeypatch):
+    # That of AVIF raises it for a damaged file.
+    def load(image):
+        raise RuntimeError('Failed to decode image: Missing or empty image item')
+
+    monkeypatch.setattr('PIL.PngImagePlugin.PngImageFile.load', load)
+    with pytest.raises(ValueError, match=r'problem 3: .* bytes cannot be read: Failed'):
+        READER.expand(problem(encoded(drawn(20, 20))), [1, IMAGE, 2])
 
 
 def test_pictures_and_their_places_are_equally_many():

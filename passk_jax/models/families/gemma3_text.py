@@ -25,6 +25,8 @@ FAMILY = Family(
             *('layer_types', 'sliding_window', 'sliding_window_pattern'),
             # Saved by transformers, which does not read it.
             '_sliding_window_pattern',
+            # The base of the rope of those layers.
+            'rope_local_base_freq',
         }
     ),
     ropes_by_kind=True,

@@ -173,8 +173,9 @@ def hf_config_fields(
         fields['rope_scaling'] = scaling
     if 'query_scalar' in family.sizes and not arch.query_scalar:
         fields[family.sizes['query_scalar']] = arch.head_dim
-    if family.ropes_by_kind and True in ropes and not hf_rope.rope_scaling(ropes[True]):
-        fields[hf_layers.THETAS[hf_layers.KINDS[True]]] = ropes[True].theta
+    local, near = ropes.get(True), hf_layers.THETAS[hf_layers.KINDS[True]]
+    if near in family.window_fields and local and not hf_rope.rope_scaling(local):
+        fields[near] = local.theta
     fields = nested.nest(fields, arch, family)
     names = ('param_dtype', 'dtype', 'remat', 'attention', 'experts')
     ours = {name: getattr(arch, name) for name in names}
@@ -296,7 +297,6 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
     supported |= family.fixed.keys() | family.window_fields | family.inert
     supported |= inert_fields.VALUES.keys()
-    supported |= {*hf_layers.THETAS.values()} if family.ropes_by_kind else set()
     layers = fields.get('num_hidden_layers')
     if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
         raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')

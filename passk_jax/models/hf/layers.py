@@ -18,7 +18,7 @@ from passk_jax.models.rope import Rope
 KINDS = ('full_attention', 'sliding_attention')
 """Kind in ``layer_types`` of a layer without and with a window."""
 THETAS = dict(zip(KINDS, ('rope_theta', 'rope_local_base_freq'), strict=True))
-"""Field with the base of each kind's rope, in families with ``ropes_by_kind``."""
+"""Field with the base of each kind's rope; Olmo 3 has only the first."""
 
 
 def read_layers(
@@ -118,6 +118,9 @@ def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
     pairs = [('rope_theta', rope)]
     if family.ropes_by_kind:
         pairs += [(name, rope.get(kind) or {}) for kind, name in THETAS.items()]
+        for _, inside in pairs[1:]:
+            if not isinstance(inside, Mapping):
+                raise InputError(f'{inside!r} in rope={rope!r} must be an object')
     for name, inside in pairs:
         inner, outer = inside.get('rope_theta'), fields.get(name)
         if inner is not None and outer is not None and inner != outer:

@@ -65,7 +65,7 @@ def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
             raise InputError(
                 f'{_OUT}={stated[_OUT]!r} is not the hidden_size={width!r} of the text'
             )
-        side = math.isqrt(stated[_POSITIONS])
+        side = math.isqrt(abs(stated[_POSITIONS]))
         if side**2 != stated[_POSITIONS]:
             raise InputError(f'{_POSITIONS}={stated[_POSITIONS]} is no square')
         sizes = {ours: stated[name] for ours, name in parts.sizes.items()}
@@ -114,6 +114,9 @@ def _check_names(fields: Mapping[str, Any], known: frozenset[str]) -> None:
     if unknown:
         listing = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
         raise InputError(f'fields that passk_jax does not know: {listing}')
+    for key, only in inert_fields.VALUES.items():
+        if fields.get(key, only) != only:
+            raise InputError(f'{key}={fields[key]!r}; only {only!r} is supported')
 
 
 def _check_vision(stated: Mapping[str, Any], parts: VisionFamily) -> None:

@@ -40,8 +40,9 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
         for name, only in fixed.items():
             if fields.get(name, only) != only:
                 raise InputError(f'{name}={fields[name]!r}; only {only!r} is supported')
-        if abs(fields.get('rescale_factor', 1 / 255) * 255 - 1) > 1e-6:
-            raise InputError('rescale_factor must be 1 / 255')
+        factor = fields.get('rescale_factor', 1 / 255)
+        if type(factor) not in (int, float) or abs(factor * 255 - 1) > 1e-6:
+            raise InputError(f'rescale_factor must be 1 / 255, not {factor!r}')
         least, most = (_pixels(fields, name) for name in _EDGES)
         if max_pixels:
             least, most = min(least, max_pixels), min(most, max_pixels)

@@ -139,6 +139,9 @@ def _sections(fields: dict[str, Any]) -> tuple[int, ...]:
     sections = fields.pop(_SECTIONS, ())
     if sections and fields.pop(_INTERLEAVED, None) is not True:
         raise InputError(f'{_SECTIONS} is supported only with {_INTERLEAVED}=true')
+    is_list = isinstance(sections, (list, tuple))
+    if not is_list or any(type(x) is not int for x in sections):
+        raise InputError(f'{_SECTIONS}={sections!r} must be whole numbers')
     return tuple(sections)
 
 

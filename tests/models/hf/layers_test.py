@@ -138,3 +138,19 @@ def write(arch, parts):
         eos_token_ids=(1,),
         pad_token_id=None,
     )
+
+
+@pytest.mark.parametrize('kind', [FULL, SLIDING])
+def test_the_rope_of_a_kind_is_an_object(kind):
+    fields = dict(PUBLISHED['google/gemma-3-270m-it'])
+    with pytest.raises(ValueError, match=r"'x' in rope=.* must be an object"):
+        read(fields | {'rope_parameters': {kind: 'x'}, 'rope_scaling': None})
+
+
+def test_only_gemma_has_a_field_for_the_near_rope():
+    # transformers ignores it in Olmo 3, so no file may state it there.
+    near = {'rope_local_base_freq': 7.0}
+    with pytest.raises(ValueError, match=r'does not know: rope_local_base_freq=7\.0'):
+        read(PUBLISHED['allenai/Olmo-3-7B-Instruct'] | near)
+    layers = read(PUBLISHED['google/gemma-3-270m-it'] | near).layers
+    assert {layer.rope.theta for layer in layers} == {7.0, 1e6}

@@ -77,6 +77,11 @@ REFUSED = {
     'num_position_embeddings=2300 is no square': {
         'vision_config__num_position_embeddings': 2300
     },
+    'num_position_embeddings=-4 is no square': {
+        'vision_config__num_position_embeddings': -4
+    },
+    "quantization_config={'bits': 4}; only None": {'quantization_config': {'bits': 4}},
+    'vision_config: use_mrope=True; only False': {'vision_config__use_mrope': True},
     'patch_size=[16, 16] must be a whole number': {
         'vision_config__patch_size': [16, 16]
     },
@@ -104,6 +109,12 @@ REFUSED = {
     },
     'mrope_section is supported only with mrope_interleaved=true': {
         'text_config__rope_scaling__mrope_interleaved': False
+    },
+    'mrope_section=5 must be whole numbers': {
+        'text_config__rope_scaling__mrope_section': 5
+    },
+    'mrope_section=[24.5, 20, 19.5] must be whole numbers': {
+        'text_config__rope_scaling__mrope_section': [24.5, 20, 19.5]
     },
     'add up to 63 pairs, not 64': {
         'text_config__rope_scaling__mrope_section': [24, 20, 19]

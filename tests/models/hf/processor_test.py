@@ -53,6 +53,7 @@ def test_a_run_may_lower_the_limit(tmp_path):
         ({'do_resize': False}, 'do_resize=False; only True'),
         ({'resample': 2}, 'resample=2; only 3'),
         ({'rescale_factor': 1.0}, 'rescale_factor must be 1 / 255'),
+        ({'rescale_factor': '1'}, "rescale_factor must be 1 / 255, not '1'"),
         ({'image_mean': None}, 'image_mean=None must be three numbers'),
         ({'image_std': [0.5, 0.5]}, r'image_std=\[0.5, 0.5\] must be three numbers'),
         ({'image_std': [0.5, 0.5, 0]}, 'image_std=.* must be positive'),
