@@ -213,7 +213,14 @@ def _check_adapters(values: Mapping[str, Any]) -> None:
             f'model.lora.rank={rank} freezes all parameters but the adapters already: '
             f'leave model.frozen={frozen} empty'
         )
-    if (dtype := values['model.frozen_dtype']) and not (rank or frozen):
+    if rank and values['model.train_vision']:
+        raise InputError(
+            f'model.lora.rank={rank} freezes the tower too: leave model.train_vision '
+            'False'
+        )
+    # Of a source, setup/model.py knows whether it has a tower, which is frozen too.
+    may_freeze = rank or frozen or values['model.source']
+    if (dtype := values['model.frozen_dtype']) and not may_freeze:
         raise InputError(
             f'model.frozen_dtype={dtype!r} has no effect, because all parameters are '
             'trained: set model.lora or model.frozen, or leave it empty'

@@ -23,7 +23,7 @@ class LossConfig:
         clip_high: epsilon_high; the ratio is clipped above at ``1 + clip_high``.
         aggregation: ``'token'`` (DAPO) or ``'sequence'`` (GRPO) mean.
         entropy_coef: weight of the entropy bonus.
-        kl_coef: weight of the KL to the initial policy.
+        kl_coef: weight of the KL to the initial policy; with adapters, to their base.
         kl_estimator: ``'k1'``, ``'k2'`` or ``'k3'``; the metric ``ref_kl_<estimator>``
             is its value. As a loss, k1 has no gradient in expectation.
         mask_truncated: whether the loss ignores responses that the limit cut off.

@@ -86,8 +86,14 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
     ``model.train_vision``; with adapters, the base.
 
     Raises:
-        InputError: an entry names none, or all are frozen.
+        InputError: an entry names none, all are frozen, or ``model.frozen_dtype`` or
+            ``model.train_vision`` is of parameters that there are not.
     """
+    if config.train_vision and not arch.vision:
+        raise InputError(
+            'model.train_vision=True has no effect, because the model reads no '
+            'pictures: leave it False'
+        )
     if arch.lora:
         return frozenset(Transformer.parameters(arch.base))
     names, frozen = list(Transformer.parameters(arch)), set()
@@ -103,6 +109,11 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
         frozen |= meant
     if len(frozen) == len(names):
         raise InputError(f'model.frozen={config.frozen} leaves nothing to train')
+    if config.frozen_dtype and not frozen:
+        raise InputError(
+            f'model.frozen_dtype={config.frozen_dtype!r} has no effect, because all '
+            'parameters are trained: leave it empty'
+        )
     return frozenset(frozen)
 
 

@@ -50,7 +50,8 @@ def published_config(
         config.task.params = {**about.example, **about.benchmark}
     config.name, config.stage = config.name or 'published', max(config.stage, 0)
     config_file.replace_model(config, source)
-    config.model.update(attention='auto', frozen=(), frozen_dtype='')
+    config.model.update(attention='auto', train_vision=False)
+    config.model.update(frozen=(), frozen_dtype='')
     config.model.lora.update(configs.NO_ADAPTERS)
     config.init.update(kind='hf', checkpoint='')
     # Settings that only training reads must not raise an error.

@@ -326,6 +326,7 @@ LORA = {'model.lora.rank': 8, 'model.lora.alpha': 16, 'model.lora.targets': ['q_
         (LORA | {'model.lora.alpha': -1}, r'model\.lora\.alpha=-1.* not be negative'),
         (LORA | {'model.frozen': ['embed']}, r"leave model\.frozen=\('embed',\) empty"),
         ({'model.frozen_dtype': 'bfloat16'}, r'has no effect, because all'),
+        (LORA | {'model.train_vision': True}, r'rank=8 freezes the tower too'),
         (LORA | {'model.frozen_dtype': 'int8'}, r'must be one of'),
     ],
 )

@@ -15,9 +15,11 @@ from passk_jax.initial import warm_start
 from passk_jax.models.lora import Lora, is_adapter
 from passk_jax.models.transformer import Transformer
 from passk_jax.sampling import Purpose
+from passk_jax.setup import model
 from passk_jax.tasks import make_task
 from passk_jax.types import Problem, Turn
 from tests import changed, tiny
+from tests.models import oracle
 
 
 @pytest.fixture(scope='module')
@@ -66,6 +68,25 @@ def test_the_adapters_are_the_configured_ones():
     assert {name.split('.')[2] for name in adapters} == {'query', 'out', 'up'}
     # The whole base, and nothing else.
     assert policy.frozen == names - adapters
+
+
+@pytest.mark.parametrize(
+    ('family', 'settings', 'words'),
+    [
+        ('qwen2', {'train_vision': True}, r'train_vision=True has no effect'),
+        ('qwen2', {'frozen_dtype': 'bfloat16'}, r"frozen_dtype='bfloat16' has no eff"),
+        ('qwen3_vl', {'frozen_dtype': 'bfloat16', 'train_vision': True}, 'no effect'),
+        ('qwen3_vl', {'frozen_dtype': 'bfloat16'}, None),
+    ],
+)
+def test_settings_of_parameters_that_there_are_not_are_refused(family, settings, words):
+    config = dataclasses.replace(tiny.make_config().model, **settings)
+    arch = oracle.family_arch(family)
+    if words:
+        with pytest.raises(ValueError, match=words):
+            model.frozen_names(config, arch)
+    else:
+        assert model.frozen_names(config, arch)
 
 
 def test_the_first_adapters_are_those_of_the_configured_source(tmp_path):
