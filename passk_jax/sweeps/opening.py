@@ -118,8 +118,9 @@ def _warm_start(config: ExperimentConfig) -> str:
     values = configs.to_dict(config)
     sections = ('seed', 'model', 'mesh', 'init', 'task', 'data')
     decides = {name: values[name] for name in sections}
-    # New adapters change nothing yet; those of a source do.
-    lora = {**configs.NO_ADAPTERS, 'source': config.model.lora.source}
-    decides['model'] = {**values['model'], 'lora': lora}
+    # It trains the base, all of it, before there are adapters.
+    frozen_dtype = '' if config.model.lora.rank else config.model.frozen_dtype
+    without = {'lora': configs.NO_ADAPTERS, 'frozen_dtype': frozen_dtype}
+    decides['model'] = values['model'] | without
     decides['max_response_tokens'] = config.sampling.max_response_tokens
     return json.dumps(decides, sort_keys=True)

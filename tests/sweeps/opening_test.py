@@ -36,7 +36,13 @@ def test_a_job_knows_its_last_step_and_what_is_evaluated_there(tmp_path):
 
 
 def test_what_decides_the_bits_of_a_warm_start_decides_who_shares_it(tmp_path):
-    same = [{'advantage.name': 'pass_at_1'}, {'train.steps': 7, 'optimizer.b2': 0.9}]
+    lora = {'rank': 2, 'alpha': 4.0, 'targets': ('q_proj',), 'source': 'adapters'}
+    same = [
+        {'advantage.name': 'pass_at_1'},
+        {'train.steps': 7, 'optimizer.b2': 0.9},
+        {f'model.lora.{name}': value for name, value in lora.items()}
+        | {'model.frozen_dtype': 'bfloat16'},
+    ]
     others = [
         {'init.warm_start.steps': 3},
         {'model.arch.mlp_dim': 16},
