@@ -80,6 +80,11 @@ def notes(
     if max_positions:
         most = max_positions - builder.data.max_prompt_tokens
         lines.append(f'The model has positions for responses of {most:,} tokens.')
+    if builder.policy.arch.vision:
+        lines.append(
+            'Prompts count as text: patches of pictures, and what the tower computes '
+            'of them, are left out.'
+        )
     for analysis in analyses:
         loops = (analysis.costs or analysis.traced).unknown_loops
         name = analysis.program.name

@@ -11,6 +11,7 @@ from passk_jax.planning.flops import Flops
 from passk_jax.planning.hlo_costs import Costs
 from passk_jax.planning.programs import build
 from passk_jax.planning.remedies import Way
+from tests.models import oracle
 
 
 def analysed(builder, topology, name, **memory):
@@ -34,6 +35,12 @@ def test_a_plan_by_shapes_alone_says_so(builder):
     text = ' '.join(lines)
     assert 'a policy from scratch' in text
     assert 'shapes alone' in text
+
+
+def test_a_plan_says_that_it_leaves_pictures_out(builder):
+    policy = dataclasses.replace(builder.policy, arch=oracle.family_arch('qwen3_vl'))
+    pictured = dataclasses.replace(builder, policy=policy)
+    assert 'pictures' in summary.notes([], pictured, max_positions=0)[1]
 
 
 def test_edges_are_called_estimates(builder):
