@@ -179,8 +179,14 @@ def test_a_search_for_gpus_goes_by_shapes():
     config = tiny.make_config(mesh__fsdp=8, train__micro_batch_prompts=8)
     text, fitting = plan.plan_that_fits(config, small_gpu(memory=2**40), ['train'])
     assert fitting
+    units = {'KiB': 2**-10, 'MiB': 1.0, 'GiB': 2**10}
+
+    def mebibytes(cell):
+        number, unit = cell.split()
+        return float(number) * units[unit]
+
     (needed,), (held,), (temporaries,) = (
-        [float(cell.removesuffix(' MiB')) for cell in cells(text, label)]
+        map(mebibytes, cells(text, label))
         for label in ('total', 'arguments', 'temporaries')
     )
     assert temporaries > 0

@@ -56,8 +56,10 @@ def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
     Sampler and learner then get their features. A tower of which a part is trained
     reads the pictures wherever the policy runs.
     """
+    if prompts.images is None:
+        return prompts
     tower = {name for name in params if name.startswith('vision.')}
-    if prompts.images is None or not tower <= policy.frozen:
+    if not tower <= policy.frozen:
         return prompts
     features = _read(policy, params, prompts.images)
     return dataclasses.replace(prompts, images=None, features=features)

@@ -10,6 +10,7 @@ import pytest
 from passk_jax import sampling
 from passk_jax.config import LoraConfig
 from passk_jax.data.batches import read_problems
+from passk_jax.data.pictures import PictureReader
 from passk_jax.initial import params as initial
 from passk_jax.initial import warm_start
 from passk_jax.models.lora import Lora, is_adapter
@@ -136,7 +137,11 @@ def test_training_problems_are_read_once_by_their_settings(setup):
     whole, subset = read.call_args_list
     assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
     for call in (whole, subset):
-        assert call.kwargs == {'max_prompt_tokens': 34, 'overlong': 'drop'}
+        assert call.kwargs == {
+            'reader': PictureReader(),
+            'max_prompt_tokens': 34,
+            'overlong': 'drop',
+        }
     message = r'^init\.warm_start\.num_problems=49 of the 48 problems there are$'
     with pytest.raises(ValueError, match=message):
         setup.read_training(49)
@@ -154,6 +159,7 @@ def test_evaluation_batches_get_their_settings(setup):
     assert call.kwargs == {
         'batch_size': 2,
         'num_problems': 5,
+        'reader': PictureReader(),
         'max_prompt_tokens': 34,
         'overlong': 'drop',
     }
