@@ -28,7 +28,7 @@ from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.report.arms import difference
 from passk_jax.report.run_data import Row
-from passk_jax.sweeps.results import read_rows
+from passk_jax.sweeps.rows import read_rows
 
 RESULTS = pathlib.Path('experiments/results')
 

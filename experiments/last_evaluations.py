@@ -14,7 +14,7 @@ from passk_jax.errors import InputError
 from passk_jax.report.arms import Interval, difference
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps import Sweep
-from passk_jax.sweeps.results import read_rows
+from passk_jax.sweeps.rows import read_rows
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 from experiments import break_even
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
-from passk_jax.sweeps import Sweep, results
+from passk_jax.sweeps import Sweep
+from passk_jax.sweeps.rows import compress_rows
 from tests import legible, tiny
 
 
@@ -51,7 +52,7 @@ def test_it_reads_pairs_of_seeds_and_says_what_is_lacking(tmp_path, monkeypatch)
         for config in break_even._SWEEPS.values():
             sweep = config_file.call(config, 'get_sweep', returns=Sweep)
             path = tmp_path / f'{sweep.name}.jsonl.gz'
-            path.write_bytes(results.compress_rows([*_rows(sweep, range(3))]))
+            path.write_bytes(compress_rows([*_rows(sweep, range(3))]))
         break_even.main(results=str(tmp_path))
     text = (tmp_path / 'break_even.md').read_text()
     row = next(line for line in text.splitlines() if 'five puzzles, 3 seeds' in line)
@@ -61,13 +62,13 @@ def test_it_reads_pairs_of_seeds_and_says_what_is_lacking(tmp_path, monkeypatch)
     assert cells[7].startswith('2.0')
     assert (tmp_path / 'break_even.png').read_bytes().startswith(b'\x89PNG')
     rows = [row for row in _rows(sweep, range(3)) if row['step']]
-    path.write_bytes(results.compress_rows(rows))
+    path.write_bytes(compress_rows(rows))
     with pytest.raises(InputError, match=r'no first evaluation of the seeds \[0, 1'):
         break_even.main(results=str(tmp_path))
     config = break_even._SWEEPS['hard mazes']
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     path = tmp_path / f'{sweep.name}.jsonl.gz'
     rows = [row for row in _rows(sweep, range(3)) if row['arm'] != 'pass_at_k']
-    path.write_bytes(results.compress_rows(rows))
+    path.write_bytes(compress_rows(rows))
     with pytest.raises(InputError, match=r"lacks seeds of \['pass_at_k'\]"):
         break_even.main(results=str(tmp_path))

@@ -7,7 +7,8 @@ from experiments import frontier
 from passk_jax.cli import config_file
 from passk_jax.cli.flags import parse
 from passk_jax.report import scatter
-from passk_jax.sweeps import Sweep, results
+from passk_jax.sweeps import Sweep
+from passk_jax.sweeps.rows import compress_rows
 from tests import legible, tiny
 
 NAMES = ('estimators', 'estimators_medium', 'estimators_easy', 'puzzles_estimators')
@@ -49,7 +50,7 @@ def written(tmp_path_factory):
             sweep = config_file.call(config, 'get_sweep', returns=Sweep)
             rows = [*rows_of(sweep, size)][::-1]
             path = directory / f'{sweep.name}.jsonl.gz'
-            path.write_bytes(results.compress_rows(rows))
+            path.write_bytes(compress_rows(rows))
         frontier.main(results=str(directory))
     return directory, drawn, texts
 

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import interval
 from passk_jax.errors import InputError
-from passk_jax.sweeps.results import compress_rows
+from passk_jax.sweeps.rows import compress_rows
 
 # Arm -> step -> values of the seeds.
 PASSED = {

@@ -17,7 +17,7 @@ import scipy.stats
 
 from experiments import interval
 from passk_jax.evaluation import metrics
-from passk_jax.sweeps.results import read_rows
+from passk_jax.sweeps.rows import read_rows
 from tests.tiny import ROOT
 
 RESULTS = ROOT / 'experiments' / 'results'

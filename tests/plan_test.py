@@ -191,7 +191,7 @@ def test_a_search_for_gpus_goes_by_shapes():
     )
     assert temporaries > 0
     assert needed == pytest.approx(held + temporaries, abs=0.02)
-    memory = (held + 0.7 * temporaries) * 2**20
+    memory = (held + 0.3 * temporaries) * 2**20
     text, fitting = plan.plan_that_fits(config, small_gpu(memory=memory), ['train'])
     assert fitting
     assert '--config.train.micro_batch_rollouts=' in text.splitlines()[-1]

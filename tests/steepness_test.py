@@ -16,7 +16,7 @@ from passk_jax.report import scatter
 from passk_jax.sweeps import Sweep
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.opening import open_runs
-from passk_jax.sweeps.results import compress_rows, read_rows
+from passk_jax.sweeps.rows import compress_rows, read_rows
 from tests import legible, tiny
 
 SWEEP = 'experiments/sweeps/estimators.py'

@@ -10,6 +10,7 @@ from passk_jax.cli import config_file
 from passk_jax.sweeps import Sweep, results
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.opening import Job, open_runs
+from passk_jax.sweeps.rows import read_rows
 from tests import tiny
 
 # File -> the arguments that it takes.
@@ -80,7 +81,7 @@ def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
     if (file, argument) in PENDING:
         assert not (kept / f'{sweep.name}.jsonl.gz').exists()
         pytest.skip('its runs are not done')
-    rows = results.read_rows(kept / f'{sweep.name}.jsonl.gz')
+    rows = read_rows(kept / f'{sweep.name}.jsonl.gz')
     configs = json.loads((kept / f'{sweep.name}.configs.json').read_text())
     of_runs = collections.defaultdict(list)
     for row in rows:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from passk_jax.sweeps import results
+from passk_jax.sweeps.rows import read_rows
 from tests import tiny
 from tests.sweeps.processes import until_done
 
@@ -55,7 +55,7 @@ def test_real_runs_are_those_that_a_person_would_start(finished_run, tmp_path):
     last = [tiny.metrics(tmp_path / 'runs' / f'k_seed{s}', 'test')[-1] for s in (0, 1)]
     values = [row['pass_at_1'] for row in last]
     assert f'{sum(values) / 2:.3f} ({values[0]:.3f} {values[1]:.3f})' in table
-    assert len(results.read_rows(tmp_path / 'results' / 'real.jsonl.gz')) == 4 * (4 + 2)
+    assert len(read_rows(tmp_path / 'results' / 'real.jsonl.gz')) == 4 * (4 + 2)
 
 
 FILES = ('real.jsonl.gz', 'real.md', 'real.png')

@@ -17,7 +17,7 @@ import pytest
 from passk_jax import sweep
 from passk_jax.errors import InputError
 from passk_jax.runs.preemption import EXIT_PREEMPTED
-from passk_jax.sweeps import results
+from passk_jax.sweeps.rows import compress_rows, read_rows
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.processes import is_running, kill, until_done, wait_for_children
@@ -32,7 +32,7 @@ def finished(tmp_path_factory) -> pathlib.Path:
 
 
 def test_it_ends_with_a_row_for_each_evaluation(finished):
-    rows = results.read_rows(finished / 'results' / 'fake.jsonl.gz')
+    rows = read_rows(finished / 'results' / 'fake.jsonl.gz')
     whose = [(row['run'], row['split'], row['step']) for row in rows]
     assert whose == [
         (name.format(seed), split, step)
@@ -80,7 +80,7 @@ def test_it_writes_a_csv_if_asked(finished, tmp_path, monkeypatch):
     sweep.main(config=str(finished / 'sweep.py'), **paths, csv=True)
     lines = (directory / 'fake.csv').read_text().splitlines()
     assert lines[0] == 'run,arm,seed,stage,split,step,pass_at_1,pass_at_4,reward'
-    assert len(lines) == 1 + len(results.read_rows(directory / 'fake.jsonl.gz'))
+    assert len(lines) == 1 + len(read_rows(directory / 'fake.jsonl.gz'))
 
 
 def test_a_csv_that_cannot_be_written_is_an_error_before_any_run(tmp_path, monkeypatch):
@@ -124,7 +124,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     assert said.count('pass_at_k_seed0  started') == 1
     assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in said
     # Finished arms are kept, with all stages or not at all.
-    rows = results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
+    rows = read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     assert {row['run'] for row in rows} == {RUNS[0].format(0)} | {
         name.format(1) for name in RUNS
     }
@@ -145,7 +145,7 @@ def test_only_some_runs(finished, tmp_path):
     assert not (tmp_path / 'results' / 'fake.md').exists()
     # The table is of the seeds that are there.
     assert fakes.run(tmp_path, seeds='1') == 0
-    assert len(results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')) == 12
+    assert len(read_rows(tmp_path / 'results' / 'fake.jsonl.gz')) == 12
     assert (tmp_path / 'results' / 'fake.md').exists()
     # A later stage alone has nothing to go on from.
     assert fakes.run(tmp_path, only='pass_at_k_seed0_then') == 1
@@ -326,7 +326,7 @@ def test_results_of_other_seeds_that_are_not_whole_are_refused_before_any_run(
     shutil.copytree(finished / 'results', tmp_path / 'results')
     rows = tmp_path / 'results' / 'fake.jsonl.gz'
     # The last evaluation of seed 1, which this sweep does not list.
-    rows.write_bytes(results.compress_rows(results.read_rows(rows)[:-1]))
+    rows.write_bytes(compress_rows(read_rows(rows)[:-1]))
     with pytest.raises(InputError, match='mend them, or take its rows out'):
         sweep.main(
             config=str(fakes.write_sweep(tmp_path, seeds=(0, 2))),

@@ -19,7 +19,7 @@ from typing import Any
 from configs import arguments
 from experiments.sweeps.smollm2 import SOURCE
 from passk_jax.sweeps import MEASURES, Arm, Sweep
-from passk_jax.sweeps.results import read_rows
+from passk_jax.sweeps.rows import read_rows
 
 RATES = (1e-5, 3e-5)
 # Estimator -> what decides between its rates.

@@ -30,6 +30,7 @@ from passk_jax.sweeps.commands import setting_of
 from passk_jax.sweeps.directories import is_done
 from passk_jax.sweeps.evaluated import check_same_start, lacking
 from passk_jax.sweeps.opening import Job
+from passk_jax.sweeps.rows import compress_rows, read_rows
 
 # Keys that the sweep sets for each run.
 _OF_A_RUN = ('seed', 'init.checkpoint')
@@ -111,7 +112,7 @@ class KeptResults:
             text = json.dumps(_select_configs(configs, tidy), indent=1) + '\n'
             # Rows come last: a configuration without rows is ignored.
             atomic_write_text(self._configs, text)
-            atomic_write_bytes(self._rows, results.compress_rows(tidy))
+            atomic_write_bytes(self._rows, compress_rows(tidy))
 
     @property
     def csv_path(self) -> pathlib.Path:
@@ -136,7 +137,7 @@ class KeptResults:
         try:
             if not self._rows.exists():
                 return {}, {}
-            for row in results.read_rows(self._rows):
+            for row in read_rows(self._rows):
                 rows[row['run']].append(row)
             configs = read_json(self._configs)
             firsts = [of_run[0] for of_run in rows.values()]

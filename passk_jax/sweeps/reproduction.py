@@ -20,7 +20,7 @@ from passk_jax.report.arms import (
     markdown_table,
 )
 from passk_jax.report.run_data import Row
-from passk_jax.sweeps.results import read_rows
+from passk_jax.sweeps.rows import read_rows
 
 # What a row says of its run, not of the evaluation's result.
 _RUN = ('run', 'arm', 'seed', 'processor', 'stage', 'split', 'step')

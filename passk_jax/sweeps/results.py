@@ -4,17 +4,13 @@ Equal evaluations give equal bytes, in whatever order the runs were made.
 """
 
 import csv
-import gzip
 import io
-import json
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from passk_jax.errors import InputError
-from passk_jax.files import parse_json
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.declarations import Arm, Sweep
@@ -48,22 +44,6 @@ def tidy_rows(jobs: Sequence[Job]) -> list[Row]:
 
 def _six_digits(value: Any) -> Any:
     return float(f'{value:.6g}') if isinstance(value, float) else value
-
-
-def compress_rows(rows: Sequence[Row]) -> bytes:
-    """Writes one JSON object a line, compressed; equal rows give equal bytes."""
-    text = ''.join(json.dumps(row) + '\n' for row in rows)
-    return gzip.compress(text.encode(), mtime=0)
-
-
-def read_rows(path: pathlib.Path) -> list[Row]:
-    """Reads rows that :func:`compress_rows` wrote.
-
-    Raises:
-        OSError, EOFError, ValueError: the file is absent or damaged.
-    """
-    with gzip.open(path, 'rt', encoding='utf-8') as lines:
-        return [parse_json(line) for line in lines]
 
 
 def as_csv(rows: Sequence[Row]) -> str:

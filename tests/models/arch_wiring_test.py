@@ -17,7 +17,7 @@ def rngs():
 
 
 def test_norms_have_their_epsilon():
-    norm = layers.RMSNorm(4, oracle.tiny_arch(norm_eps=0.5))
+    norm = layers.RMSNorm((4,), oracle.tiny_arch(norm_eps=0.5))
     x = np.array([[[[0.1, -0.2, 0.3, 0.4]]]])
     (have,) = norm(jnp.float32(x))
     want = x / np.sqrt((x**2).mean() + 0.5)

@@ -8,7 +8,7 @@ from passk_jax.errors import InputError
 from passk_jax.report.run_data import Row
 from passk_jax.sweep import main
 from passk_jax.sweeps import evaluated
-from passk_jax.sweeps.results import compress_rows, read_rows
+from passk_jax.sweeps.rows import compress_rows, read_rows
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.directories_test import make_job

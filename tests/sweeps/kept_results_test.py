@@ -11,8 +11,9 @@ import pytest
 
 from passk_jax import sweep
 from passk_jax.errors import InputError
-from passk_jax.sweeps import progress, results
+from passk_jax.sweeps import progress
 from passk_jax.sweeps.kept_results import KeptResults
+from passk_jax.sweeps.rows import read_rows
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.directories_test import finish, make_job
@@ -242,7 +243,7 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
     assert 'pass_at_k_seed0: its results could not be kept: [Errno 28] No space' in err
     words = "the results of these could not be kept: ['pass_at_k_seed0']"
     assert (words in out) == (times > 1)
-    rows = results.read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
+    rows = read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     kept = {row['run'] for row in rows}
     assert {'pass_at_1_seed0', 'pass_at_1_seed1', 'pass_at_k_seed1'} <= kept
     assert ('pass_at_k_seed0' in kept) == (times == 1)
@@ -296,7 +297,7 @@ def test_the_files_do_not_depend_on_who_wrote_last(tmp_path):
             KeptResults(directory, 'x').add(of_seed, of=job)
         written.append(files_of(directory))
     assert written[0] == written[1] == written[2]
-    rows = results.read_rows(tmp_path / '1' / 'x.jsonl.gz')
+    rows = read_rows(tmp_path / '1' / 'x.jsonl.gz')
     assert list(dict.fromkeys(row['run'] for row in rows)) == [j.name for j in jobs]
 
 
@@ -317,6 +318,6 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     ]
     assert progress.line(seen[0], 'done', width=0).endswith('4/4')
     kept.add(jobs)
-    names = [row['run'] for row in results.read_rows(tmp_path / 'x.jsonl.gz')]
+    names = [row['run'] for row in read_rows(tmp_path / 'x.jsonl.gz')]
     assert names == sorted(names)
     assert len(names) == 3 * 4

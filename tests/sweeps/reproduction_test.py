@@ -5,8 +5,8 @@ import pytest
 
 from passk_jax.errors import InputError
 from passk_jax.evaluation.metrics import independent_interval, paired_interval
-from passk_jax.sweeps import results
 from passk_jax.sweeps.reproduction import compare_results
+from passk_jax.sweeps.rows import compress_rows
 
 FIRST = {'a': {0: 0.1, 1: 0.3, 2: 0.2}, 'b': {0: 0.2, 1: 0.5, 2: 0.35}}
 
@@ -23,7 +23,7 @@ def write(directory, values, *, split='test', **columns):
         for seed, value in of_seeds.items()
         for step in (0, 1)
     ]
-    (directory / 's.jsonl.gz').write_bytes(results.compress_rows(rows))
+    (directory / 's.jsonl.gz').write_bytes(compress_rows(rows))
     return str(directory)
 
 
@@ -76,7 +76,7 @@ def test_a_later_stage_ends_its_arm(tmp_path):
     (tmp_path / 'x').mkdir()
     row = {'arm': 'a', 'seed': 0, 'split': 'test', 'step': 4}
     rows = [row | {'run': 'a', 'pass_at_1': 0.1}, row | {'run': 'b', 'pass_at_1': 0.7}]
-    (tmp_path / 'x' / 's.jsonl.gz').write_bytes(results.compress_rows(rows))
+    (tmp_path / 'x' / 's.jsonl.gz').write_bytes(compress_rows(rows))
     text = compare(str(tmp_path / 'x'), str(tmp_path / 'x'))
     assert cells(text, 'a') == ['a', '1, 1', '1 of 1', '0.700', '0.700', '+0.000']
 

@@ -8,6 +8,7 @@ import pytest
 from passk_jax.errors import InputError
 from passk_jax.evaluation.metrics import paired_interval
 from passk_jax.sweeps import Arm, results
+from passk_jax.sweeps.rows import compress_rows, read_rows
 from tests.sweeps.declarations_test import make_sweep
 from tests.sweeps.directories_test import make_job, write_rows
 
@@ -47,8 +48,8 @@ def test_a_row_for_each_run_and_evaluation(tmp_path):
         **{'stage': 0, 'split': 'test', 'step': 0, 'pass_at_1': 0.1},
     }
     path = tmp_path / 'rows.jsonl.gz'
-    path.write_bytes(results.compress_rows(rows))
-    assert results.read_rows(path) == rows
+    path.write_bytes(compress_rows(rows))
+    assert read_rows(path) == rows
     table = list(csv.DictReader(io.StringIO(results.as_csv(rows))))
     assert [row['run'] for row in table] == [row['run'] for row in rows]
     head = ['run', 'arm', 'seed', 'stage', 'split', 'step', 'entropy', 'pass_at_1']
