@@ -17,7 +17,9 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     # Each named field is one of theirs: a misspelt one would never refuse a file.
     theirs = config().get_text_config()
     known = vars(theirs).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
-    known |= theirs.attribute_map.keys() | {'sliding_window_pattern'}
+    # Older spellings, which they convert.
+    known |= {'sliding_window_pattern', 'rope_local_base_freq'}
+    known |= theirs.attribute_map.keys()
     stated = family.fixed.keys() | family.window_fields | family.inert
     assert stated | {*family.sizes.values(), *family.synonyms} <= known
     if parts := family.vision:
