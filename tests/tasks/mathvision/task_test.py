@@ -11,10 +11,11 @@ from tests.tasks import pictured_toy as toy
 # Right officially and wrong strictly: 2018 is another choice, and close to the right
 # one, the root of 2018^2 + 2.
 REFUSED = {'1410': 'chose B, not D'}
-# The reverse: texts that differ in blanks, capitals or units, "D)", \textbf{(A)}.
+# The reverse: texts that differ in blanks, capitals or units, "D)", \textbf{(A)}, and a
+# letter with its text.
 ACCEPTED = (
-    140, 143, 180, 188, 289, 330, 350, 377, 674, 767, 848, 879, 1002, 1024, 1047, 1072,
-    1094, 1175, 1197, 1333, 1340, 1379, 1446, 1518,
+    140, 143, 177, 180, 188, 249, 289, 330, 350, 377, 674, 767, 848, 879, 1002, 1024,
+    1047, 1072, 1094, 1175, 1186, 1197, 1333, 1340, 1343, 1379, 1446, 1518,
 )  # fmt: skip
 
 
