@@ -191,11 +191,8 @@ FAMILY = Family(
     },
     rows={
         'passk_jax/models/families/table.py': (
-            (
-                'import llama, mistral, qwen2, qwen3, qwen3_moe',
-                ', seed_oss',
-            ),
-            ('for module in (llama, mistral, qwen2, qwen3, qwen3_moe', ', seed_oss'),
+            ('    qwen3_vl,', '\n    seed_oss,'),
+            ('(gemma3_text, olmo3, smollm3', ', seed_oss'),
         ),
     },
 )
