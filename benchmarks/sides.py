@@ -15,7 +15,6 @@ import contextlib
 import json
 import os
 import pathlib
-import platform
 import shutil
 import statistics
 import subprocess
@@ -25,6 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.work import Work
+from passk_jax.runtime.cores import processor
 
 WARM_UPS = 2
 """Repetitions that do not count; tunix compiles in its second repetition too."""
@@ -187,13 +187,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 def machine() -> str:
     """Names the processor and counts its cores."""
-    name = platform.processor() or platform.machine()
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path('/proc/cpuinfo').read_text().splitlines():
-            if line.startswith('model name'):
-                name = line.partition(':')[2].strip()
-                break
-    return f'{os.cpu_count()} cores of {name}'
+    return f'{os.cpu_count()} cores of {processor()}'
 
 
 HEAD = [

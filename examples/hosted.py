@@ -23,7 +23,7 @@
 #
 # | | memory of a chip, GiB | an update takes at least |
 # |---|---|---|
-# | Qwen2.5-0.5B on v5e-1 | 12.4 of 15.8 | 0.36 s |
+# | Qwen2.5-0.5B on v5e-1 | 12.4 of 15.8 | 0.35 s |
 #
 # Expect several times as long, and minutes of compilation in the first steps. On a
 # v5e-1 with Qwen2.5-0.5B, 64 tokens of a step's 128 responses take at least 0.14 s

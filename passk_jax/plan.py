@@ -202,11 +202,8 @@ def plan_that_fits(
     devices = topologies.connect(topology)
     mesh = meshes.completed(config.mesh, len(devices))
     builder, positions = _read(config, topology, mesh)
-    first = {
-        f'mesh.{axis}': mesh.shape[axis]
-        for axis, size in dataclasses.asdict(config.mesh).items()
-        if size == -1
-    }
+    axes = dataclasses.asdict(config.mesh)
+    first = {f'mesh.{x}': mesh.shape[x] for x, size in axes.items() if size == -1}
     first |= meshes.first_mesh(builder, names, topology)
     if first:
         tell(f'begins with {" ".join(flags(first))}')

@@ -353,12 +353,7 @@ def read_problems(
         if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')
         shortest = min(shortest or len(tokens), len(tokens))
-        if len(tokens) > max_prompt_tokens:
-            if overlong == 'error':
-                raise InputError(
-                    f'the prompt of problem {problem.id} has {len(tokens)} tokens, '
-                    f'more than {max_prompt_tokens=}'
-                )
+        if _is_overlong(problem, len(tokens), max_prompt_tokens, overlong):
             continue
         if problem.id in row_of_id:
             raise InputError(f'two problems of the split have the id {problem.id}')
@@ -374,9 +369,7 @@ def read_problems(
     if num_dropped := len(source) - len(indices):
         logging.warning(
             'Dropped %d of %d prompts, which are longer than %d tokens',
-            num_dropped,
-            len(source),
-            max_prompt_tokens,
+            *(num_dropped, len(source), max_prompt_tokens),
         )
     return TokenizedProblems(
         source=source,
@@ -387,6 +380,17 @@ def read_problems(
         width=_padded_width(max(map(len, prompts)), max_prompt_tokens),
         pictured=Pictured(reader, grids) if any(grids) else None,
     )
+
+
+def _is_overlong(
+    problem: Problem, num_tokens: int, max_prompt_tokens: int, overlong: Overlong
+) -> bool:
+    """Returns whether to drop a prompt; InputError if it is an error."""
+    is_overlong = num_tokens > max_prompt_tokens
+    if is_overlong and overlong == 'error':
+        what = f'the prompt of problem {problem.id} has {num_tokens} tokens'
+        raise InputError(f'{what}, more than {max_prompt_tokens=}')
+    return is_overlong
 
 
 def _padded_width(longest: int, limit: int) -> int:

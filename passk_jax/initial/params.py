@@ -76,12 +76,7 @@ def initial_params(
     Raises:
         ValueError: the source does not fit the model.
     """
-
-    if policy.arch.lora is not None:
-        policy = policy.base
-        if init.kind == 'warm_start':
-            # It trains the base, in the dtype of trained parameters.
-            policy = dataclasses.replace(policy, frozen=frozenset(), frozen_dtype='')
+    policy = _base_of(policy, init)
 
     def published_or_random() -> Params:
         if model.source and init.kind != 'scratch':
@@ -108,6 +103,16 @@ def initial_params(
     if params is not None:
         checkpoints.save_cached_params(cache, params, fingerprint=made_of)
     return params
+
+
+def _base_of(policy: Policy, init: InitConfig) -> Policy:
+    """Returns the policy without adapters, as its parameters are made."""
+    if policy.arch.lora is None:
+        return policy
+    if init.kind == 'warm_start':
+        # It trains the base, in the dtype of trained parameters.
+        return dataclasses.replace(policy.base, frozen=frozenset(), frozen_dtype='')
+    return policy.base
 
 
 def add_adapters(

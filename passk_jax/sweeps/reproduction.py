@@ -6,7 +6,6 @@ where it did, and does each difference between arms?
 
 import math
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,7 +18,7 @@ from passk_jax.report.arms import (
     format_difference,
     markdown_table,
 )
-from passk_jax.report.run_data import Row
+from passk_jax.report.run_data import Row, ks_of
 from passk_jax.sweeps.rows import read_rows
 
 # What a row says of its run, not of the evaluation's result.
@@ -54,7 +53,8 @@ def compare_results(
     arms = [arm for arm in first if arm in second]
     if not arms:
         raise InputError(f'no arm is in both: {list(first)} and {list(second)}')
-    names = [*measures] or _pass_at_1_and_most(first[arms[0]])
+    ks = ks_of([*first[arms[0]].values()])
+    names = [*measures] or [f'pass_at_{k}' for k in sorted({1, *ks[-1:]})]
     absent = sorted(first.keys() ^ second.keys())
     lines = [
         *_tabulate_ends(arms, first, second, names),
@@ -81,16 +81,6 @@ def _read_ends(path: pathlib.Path, split: str) -> Ends:
     for row in rows:
         ends.setdefault(row['arm'], {})[row['seed']] = row
     return ends
-
-
-def _pass_at_1_and_most(rows: Mapping[int, Row]) -> list[str]:
-    numbers = {
-        int(match.group(1))
-        for row in rows.values()
-        for name in row
-        if (match := re.fullmatch(r'pass_at_(\d+)', name))
-    }
-    return [f'pass_at_{k}' for k in sorted({1, max(numbers, default=1)})]
 
 
 def _tabulate_ends(

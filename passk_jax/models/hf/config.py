@@ -103,13 +103,7 @@ def position_limit(source: str | Mapping[str, Any]) -> int:
     path, fields = _read(source)
     with prefixed(path):
         config = _checked(fields)
-        limit = config.max_position_embeddings
-        family = family_of(fields['model_type'])
-        if family.ropes_by_kind:
-            # A rope of some layers does not lengthen what the others address.
-            return limit
-        (rope,) = set(hf_layers.read_ropes(config, family).values())
-        return hf_rope.addressed(rope, max_positions=limit)
+        return hf_layers.addressed(config, family_of(fields['model_type']))
 
 
 def check_positions(source: str, *, num_tokens: int) -> None:
@@ -148,10 +142,6 @@ def hf_config_fields(
         InputError: transformers rejects the fields, or reads another architecture from
             them.
     """
-    ropes = {layer.window > 0: layer.rope for layer in arch.layers if layer.rope}
-    if not ropes:
-        raise InputError(f'no layer of {arch} has a rope; config.json gives them one')
-    rope = ropes.get(False, ropes.get(True))
     ids = list(eos_token_ids)
     fields = {
         'architectures': [family.architecture],
@@ -159,23 +149,15 @@ def hf_config_fields(
         **family.fixed,
         **hf_layers.layer_fields(arch, family),
         **{hf_name: getattr(arch, ours) for ours, hf_name in _sizes(family).items()},
-        'max_position_embeddings': max_positions
-        if family.ropes_by_kind
-        else hf_rope.stated_positions(rope, num_tokens=max_positions),
-        'rope_theta': rope.theta,
+        **hf_layers.position_fields(arch, family, num_tokens=max_positions),
         'torch_dtype': dtype,
         'use_cache': True,
         'bos_token_id': None,
         'eos_token_id': ids[0] if len(ids) == 1 else ids,
         'pad_token_id': pad_token_id,
     }
-    if scaling := hf_rope.rope_scaling(rope):
-        fields['rope_scaling'] = scaling
     if 'query_scalar' in family.sizes and not arch.query_scalar:
         fields[family.sizes['query_scalar']] = arch.head_dim
-    local, near = ropes.get(True), hf_layers.THETAS[hf_layers.KINDS[True]]
-    if near in family.window_fields and local and not hf_rope.rope_scaling(local):
-        fields[near] = local.theta
     fields = nested.nest(fields, arch, family)
     names = ('param_dtype', 'dtype', 'remat', 'attention', 'experts')
     ours = {name: getattr(arch, name) for name in names}

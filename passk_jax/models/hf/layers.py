@@ -1,7 +1,9 @@
 """Converts between the fields of a ``config.json`` and our repeated layers.
 
 1. :func:`read_layers` reads which layers have a window, and the rope of each;
-2. :func:`layer_fields` writes the windows and which layers have positions.
+2. :func:`addressed` computes how long a sequence they address;
+3. :func:`layer_fields` writes the windows and which layers have positions;
+4. :func:`position_fields` writes the ropes.
 """
 
 from collections.abc import Mapping
@@ -89,6 +91,41 @@ def layer_fields(arch: Arch, family: Family) -> dict[str, Any]:
     if window or family.ropes_by_kind:
         fields['layer_types'] = [KINDS[size > 0] for size in windows]
     return {key: x for key, x in fields.items() if key in family.window_fields}
+
+
+def addressed(config: 'transformers.PreTrainedConfig', family: Family) -> int:
+    """Computes the longest sequence in tokens that all layers address."""
+    limit = config.max_position_embeddings
+    if family.ropes_by_kind:
+        # A rope of some layers does not lengthen what the others address.
+        return limit
+    (rope,) = set(read_ropes(config, family).values())
+    return hf_rope.addressed(rope, max_positions=limit)
+
+
+def position_fields(arch: Arch, family: Family, *, num_tokens: int) -> dict[str, Any]:
+    """Makes the fields of the ropes of a model that addresses ``num_tokens``.
+
+    Raises:
+        InputError: no layer has a rope.
+    """
+    ropes = {layer.window > 0: layer.rope for layer in arch.layers if layer.rope}
+    if not ropes:
+        raise InputError(f'no layer of {arch} has a rope; config.json gives them one')
+    local = ropes.get(True)
+    rope = ropes.get(False) or ropes[True]
+    if not family.ropes_by_kind:
+        num_tokens = hf_rope.stated_positions(rope, num_tokens=num_tokens)
+    fields: dict[str, Any] = {
+        'max_position_embeddings': num_tokens,
+        'rope_theta': rope.theta,
+    }
+    if scaling := hf_rope.rope_scaling(rope):
+        fields['rope_scaling'] = scaling
+    name = THETAS[KINDS[True]]
+    if name in family.window_fields and local and not hf_rope.rope_scaling(local):
+        fields[name] = local.theta
+    return fields
 
 
 def read_ropes(
