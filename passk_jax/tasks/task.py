@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -143,8 +144,11 @@ class Task(abc.ABC):
         return Verdicts(correct.astype(np.float32), correct, parsed)
 
 
+@functools.cache
 def class_of_file(place: str) -> type[Task]:
     """Loads the class of a user's task, ``file.py:Class``, which is also its name.
+
+    Returns a subclass with that name, because the file may have imported the class.
 
     Raises InputError if the class is not a task, or lacks a required member.
     """
@@ -158,8 +162,8 @@ def class_of_file(place: str) -> type[Task]:
     splits = cls.splits
     if not (isinstance(splits, tuple) and splits and {*map(type, splits)} == {str}):
         raise InputError(f'{plugins.where(cls)}: {splits=} must be a tuple of texts')
-    cls.name = place
-    return cls
+    members = {'name': place, '__module__': cls.__module__, '__doc__': cls.__doc__}
+    return type(cls)(cls.__name__, (cls,), members)
 
 
 def checked(verdict: Any, judge: Callable[..., Verdict]) -> Verdict:

@@ -12,6 +12,7 @@ from passk_jax.tasks import task_class
 from tests import tiny
 from tests.tasks.arc import toy as arc_toy
 from tests.tasks.math import toy
+from tests.tasks.toy import LastDigit
 
 CONFIG = """
 from tests import tiny
@@ -63,6 +64,9 @@ def test_a_class_of_a_file_is_a_task_of_ones_own(tmp_path):
     found = named(f'{path}:LastDigit,maze')
     assert list(found) == ['two:LastDigit', 'maze']
     assert found['two:LastDigit'][0] == TaskConfig(f'{path}:LastDigit', {})
+    assert task_class(f'{path}:LastDigit').name == f'{path}:LastDigit'
+    # The class that the file imports keeps the name that it has elsewhere.
+    assert LastDigit.name == 'last_digit'
     # A file with a get_config is a config file; its argument follows the colon.
     path.write_text(CONFIG.replace('if argument:', 'if not argument:'))
     assert named(f'{path}:argument')['two:argument'][0].name == 'maze'
