@@ -24,7 +24,7 @@ ARGS ?=
 PYTEST_ARGS ?= -n 3 --dist loadfile
 PYTHON ?=
 # Tests that need no training: of layers, fields and tables.
-CHECKS := $(addprefix tests/,layers_test.py path_test.py fields_test.py annotations_test.py \
+CHECKS := $(addprefix tests/,layers_test.py path_test.py fields_test.py \
     mutations_test.py tasks_test.py advantages/table_test.py cli/flags_test.py \
     models/families/table_test.py)
 

@@ -98,7 +98,6 @@ TESTED_IN = {
 }
 # Tests that mirror no module, and what they are about.
 OTHER_TESTS = {
-    'annotations_test': 'the list of files whose types have errors',
     'ablations_test': 'the ablations in configs/ablations/',
     'benchmarks_test': 'the benchmarks in benchmarks/',
     'configs_arguments_test': 'the arguments that a config file takes',

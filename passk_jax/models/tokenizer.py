@@ -289,7 +289,7 @@ def _chat(
     if pictured is not None:
         chat[-1]['content'] = pictured
     try:
-        return tokenizer.apply_chat_template(
+        text: Any = tokenizer.apply_chat_template(
             chat,
             chat_template=_TODAY + tokenizer.get_chat_template(),
             add_generation_prompt=opens_answer,
@@ -300,6 +300,7 @@ def _chat(
         # A template is a program, which may raise anything.
         turns_text = [tuple(turn) for turn in turns]
         raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
+    return text
 
 
 def _with_pictures(texts: Sequence[str]) -> list[dict[str, str]]:

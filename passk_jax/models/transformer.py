@@ -133,7 +133,7 @@ class Transformer(nnx.Module):
         self.embed = Embed(arch, rngs=rngs)
         if stacked:
             stack = (arch.num_layers,)
-            self.layers = Block(arch, arch.layers[0], stack=stack, rngs=rngs)
+            self.layers: Any = Block(arch, arch.layers[0], stack=stack, rngs=rngs)
         else:
             self.layers = nnx.List(
                 [Block(arch, layer, rngs=rngs) for layer in arch.all_layers]

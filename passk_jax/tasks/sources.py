@@ -113,7 +113,9 @@ def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
     # Otherwise TFDS would first ask its public bucket.
     tfds.core.utils.gcs_utils._is_gcs_disabled = True
     try:
-        builder = tfds.builder_from_directory(directory)
+        # Its decorator hides its type.
+        builder_of: Any = tfds.builder_from_directory
+        builder = builder_of(directory)
         if split not in builder.info.splits:
             raise InputError(f'{split!r} is none of {sorted(builder.info.splits)}')
         source = builder.as_data_source(split)

@@ -154,10 +154,12 @@ def pair_list(answer: str) -> list[tuple[int, int]]:
 
 def pair_chain(answer: str) -> list[tuple[int, int]]:
     """Parses pairs of integers joined by arrows: ``(0,1)->(1,1)``."""
-    pairs = [_PAIR.fullmatch(part.strip()) for part in answer.split('->')]
-    if not all(pairs):
-        raise Wrong('no pairs joined by ->')
-    return [(int(m[1]), int(m[2])) for m in pairs]
+    pairs = []
+    for part in answer.split('->'):
+        if not (match := _PAIR.fullmatch(part.strip())):
+            raise Wrong('no pairs joined by ->')
+        pairs.append((int(match[1]), int(match[2])))
+    return pairs
 
 
 def integer_list(answer: str) -> list[int]:

@@ -102,12 +102,12 @@ def _number(parsed: list[Any]) -> Any:
     expression = parsed[0]
     if not isinstance(expression, sympy.Expr) or expression.free_symbols:
         return None
-    value = expression.evalf(30)
+    value: Any = expression.evalf(30)
     return value if value.is_number and value.is_finite else None
 
 
 def _parse(text: str) -> tuple[Any, ...]:
-    parsed = math_verify.parse(f'${text}$', _LATEX, parsing_timeout=None)
+    parsed = math_verify.parse(f'${text}$', _LATEX, parsing_timeout=0)
     # The list also has the text; a list of text alone means that nothing was parsed.
     if not any(not isinstance(part, str) for part in parsed):
         raise ParseError(text)

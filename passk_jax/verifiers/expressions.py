@@ -17,7 +17,6 @@ from passk_jax.verifiers.answers import Wrong
 # No puzzle needs more.
 _MAX_TEXT = 400
 _TOKEN = re.compile(r'[ \t\r\n]*([0-9]{1,6}(?![0-9])|[-+*/()])')
-_SPACES = re.compile(r'[ \t\r\n]*')
 _RANK = {'+': 1, '-': 1, '*': 2, '/': 2}
 
 
@@ -95,7 +94,7 @@ def _tokens(text: str) -> list[str]:
     while place < end:
         match = _TOKEN.match(text, place)
         if not match:
-            foreign = text[_SPACES.match(text, place).end()]
+            foreign = text[place:].lstrip(' \t\r\n')[0]
             raise Wrong(f'{foreign!r} does not belong in an expression')
         tokens.append(match[1])
         place = match.end()

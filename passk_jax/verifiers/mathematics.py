@@ -140,17 +140,18 @@ def compare(
         pairs: a gold and the answer to judge, LaTeX without dollars.
         pool: as for :func:`judge`, and so are the errors.
     """
-    decided = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
+    verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
+    decided = {pair: verdict for pair, verdict in verdicts.items() if verdict}
     # With repeats, because the pool counts failures by response.
-    open_pairs = [pair for pair in pairs if decided[pair] is None]
+    open_pairs = [pair for pair in pairs if pair not in decided]
     if open_pairs:
         texts = [
             (_normal_gold(gold), normal_form(answer)) for gold, answer in open_pairs
         ]
         judgements = (pool or shared_pool()).judge(texts)
         for pair, judged in zip(open_pairs, judgements, strict=True):
-            error = FAILURES.get(judged.failure, _UNEQUAL)
-            error = None if judged.correct else error
+            reason = FAILURES[judged.failure] if judged.failure else _UNEQUAL
+            error = None if judged.correct else reason
             decided[pair] = Verdict(judged.correct, pair[1].strip(), error)
     return [decided[pair] for pair in pairs]
 
@@ -223,9 +224,9 @@ def _verdict(gold: str, answer: str) -> Verdict | None:
         return Verdict(True, parsed, None)
     if reason := refusal(texts[1]):
         return Verdict(False, parsed[:MOST_CHARACTERS], reason)
-    forms = [read_normal(text) for text in texts]
-    result = equal(*forms, Exact())
-    if result is None and _too_large(forms[1]) and not _too_large(forms[0]):
+    form_of_gold, form = map(read_normal, texts)
+    result = equal(form_of_gold, form, Exact())
+    if result is None and _too_large(form) and not _too_large(form_of_gold):
         return Verdict(False, parsed, 'a number too large')
     return (
         None

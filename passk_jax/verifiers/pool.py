@@ -192,7 +192,7 @@ class Pool:
         active = [worker for worker in self._workers if not worker.idle]
         with selectors.DefaultSelector() as selector:
             for worker in active:
-                selector.register(worker.replies, selectors.EVENT_READ, worker)
+                selector.register(worker.replies.fileno(), selectors.EVENT_READ, worker)
             earliest = min(worker.deadline for worker in active)
             ready = selector.select(max(0, earliest - time.monotonic()))
         ready = [key.data for key, _ in ready]

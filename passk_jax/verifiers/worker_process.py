@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any
 
 from passk_jax.files import parse_json
 
@@ -58,7 +58,7 @@ class WorkerProcess:
             start_new_session=True,
             bufsize=0,
         )
-        self.replies = self._process.stdout
+        self._requests, self.replies = _pipes(self._process)
         os.set_blocking(self.replies.fileno(), False)
         self.task: Any = None
         self.started, self.num_tasks, self._buffer = False, 0, b''
@@ -99,7 +99,7 @@ class WorkerProcess:
         self.deadline = time.monotonic() + deadline_s
         try:
             while request:
-                request = request[self._process.stdin.write(request) :]
+                request = request[self._requests.write(request) :]
         except BrokenPipeError:
             pass  # It is dead, which receive() finds out.
 
@@ -141,8 +141,15 @@ class WorkerProcess:
                     kill(self.pid, signal.SIGKILL)
             self._process.wait()
             _kill_marked(self._mark)
-        self._process.stdin.close()
+        self._requests.close()
         self.replies.close()
+
+
+def _pipes(process: subprocess.Popen) -> tuple[IO[bytes], IO[bytes]]:
+    """Returns the pipes to and from a process that has both."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError('the process has no pipes')
+    return process.stdin, process.stdout
 
 
 def _parsed(line: bytes) -> Any:

@@ -1,6 +1,7 @@
 """The model families by the ``model_type`` of their ``config.json``."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.models.families import (
@@ -25,8 +26,8 @@ FAMILIES: Mapping[str, Family] = {
 }
 
 
-def family_of(model_type: str) -> Family:
-    """The family of this ``model_type``.
+def family_of(model_type: Any) -> Family:
+    """Returns the family of this ``model_type``.
 
     Raises:
         InputError: no family has it.

@@ -227,12 +227,12 @@ def _read(source: str | Mapping[str, Any]) -> tuple[pathlib.Path, dict[str, Any]
     return path, read_json(path)
 
 
-def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: str) -> Arch:
+def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: Any) -> Arch:
     """Makes the architecture from the fields and the caller's settings ``ours``."""
     with prefixed(path):
         config = _checked(fields)
         family = family_of(fields['model_type'])
-        sizes = {
+        sizes: dict[str, Any] = {
             ours: getattr(config, hf_name, None)
             for ours, hf_name in _sizes(family).items()
         }

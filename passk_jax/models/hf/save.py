@@ -167,7 +167,7 @@ def write_tensors(
     Args:
         table: names and layouts of the tensors.
         params: parameters of the table, under any sharding.
-        directory: an existing directory; only process 0 needs it.
+        directory: an existing directory; ``None`` on a process that writes nothing.
         dtype: one of :data:`DTYPES`; values are rounded to the nearest.
         max_shard_bytes: limit of a file's tensors; a larger tensor has its own file.
         stem: how the names of the files begin.
@@ -191,14 +191,14 @@ def write_tensors(
             name = f'{stem}-{i + 1:05d}-of-{len(files):05d}.safetensors'
         weight_map |= {tensor: name for tensor, _, _ in items}
         tensors = _gather_all(table, params, items, dtype)
-        if jax.process_index() == 0:
+        if directory is not None:
             # transformers and vLLM require the format's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
             let_others_read(directory / name, 0o666)
         # Frees these tensors before gathering those of the next file.
         del tensors
     count = sum(x.size for x in params.values())
-    if len(files) > 1 and jax.process_index() == 0:
+    if len(files) > 1 and directory is not None:
         index = {'metadata': {'total_size': count * width}, 'weight_map': weight_map}
         text = json.dumps(index, indent=2) + '\n'
         (directory / f'{stem}.safetensors.index.json').write_text(text, 'utf-8')

@@ -58,7 +58,7 @@ def _update(directory: pathlib.Path, fields: dict[str, Any]) -> None:
 
 def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
     """Returns whether ``AutoTokenizer`` reads this tokenizer from the directory."""
-    reloaded = transformers.AutoTokenizer.from_pretrained(directory)
+    reloaded: Any = transformers.AutoTokenizer.from_pretrained(directory)
     same = _deciding_fields(reloaded) == _deciding_fields(tokenizer)
     return same and reloaded.chat_template == tokenizer.chat_template
 

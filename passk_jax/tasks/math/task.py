@@ -43,9 +43,9 @@ class MathParams:
     train_files: tuple[str, ...]
     validation_files: tuple[str, ...]
     test_files: tuple[str, ...]
+    id_fields: tuple[str, ...]
     problem_field: str = not_empty()
     answer_field: str = not_empty()
-    id_fields: tuple[str, ...]
 
     def __post_init__(self):
         for split in MathTask.splits:
