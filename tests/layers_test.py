@@ -95,6 +95,7 @@ TESTED_IN = {
     'verifiers.forms': 'verifiers.reading_test',
     'verifiers.reward_worker': 'verifiers.rewards_test',
     'verifiers.vocabulary': 'verifiers.units_test',
+    'verifiers.words': 'verifiers.reading_test',
 }
 # Tests that mirror no module, and what they are about.
 OTHER_TESTS = {

@@ -13,11 +13,14 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from passk_jax.verifiers import exact
+from passk_jax.verifiers.clock import clock_rule
+from passk_jax.verifiers.congruences import congruence_rule
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
     Clock,
     Collection,
+    Congruence,
     Equation,
     Expression,
     Form,
@@ -34,6 +37,7 @@ from passk_jax.verifiers.forms import (
 from passk_jax.verifiers.lists import (
     bracketed_rule,
     collection_rule,
+    letters_of,
     matrix_rule,
     several_rule,
     union_rule,
@@ -57,7 +61,7 @@ from passk_jax.verifiers.scaling import (
 from passk_jax.verifiers.tokens import literal
 from passk_jax.verifiers.trees import Name, Node, names
 from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
-from passk_jax.verifiers.vocabulary import NO_SOLUTION
+from passk_jax.verifiers.vocabulary import NO_SOLUTION, SYNONYMS
 
 # ab_{16} may be a product.
 _SMALL_DIGITS = re.compile(r'[0-9a-z]+_(?:\{[0-9]+\}|[0-9]+)')
@@ -258,23 +262,6 @@ def _ratio(gold: Ratio, answer: Form, compare: Compare, judge: Judge) -> bool | 
     )
 
 
-def _clock(gold: Clock, answer: Form, compare: Compare, judge: Judge) -> bool | None:
-    match answer:
-        case Clock(numbers, half):
-            if gold.half and half:
-                return _hours(gold.numbers, gold.half) == _hours(numbers, half)
-            if gold.half and numbers[0] > 12:
-                return _hours(gold.numbers, gold.half) == numbers
-            return gold.numbers == numbers
-        case Expression() if not gold.half and len(gold.numbers) == 2:
-            return compare(quotient(*map(integer, gold.numbers)), answer)
-    return False
-
-
-def _hours(numbers: tuple[int, ...], half: str) -> tuple[int, ...]:
-    return (numbers[0] % 12 + 12 * (half == 'p'), *numbers[1:])
-
-
 def _compare_chain(
     gold: Form, answer: Equation, compare: Compare, judge: Judge
 ) -> bool | None:
@@ -328,15 +315,15 @@ def _option(gold: Option, answer: Form, compare: Compare, judge: Judge) -> bool 
 def _words(gold: Words, answer: Form, compare: Compare, judge: Judge) -> bool | None:
     match answer:
         case Words(text):
-            return gold.text == text or {gold.text, text} <= NO_SOLUTION
+            texts = {gold.text, text}
+            return len(texts) == 1 or any(texts <= words for words in SYNONYMS)
         case Expression(source, _):
             return _letters(source) == gold.text.replace(' ', '')
         case Option(letter, ''):
             return gold.text == letter.casefold()
-        case Several(items) if all(isinstance(item, Option) for item in items):
+        case Several(items):
             # A, C, D for ACD.
-            letters = [item.letter for item in items if isinstance(item, Option)]
-            return gold.text == ''.join(letters).casefold()
+            return gold.text == letters_of(items)
         case Collection(()):
             return gold.text in NO_SOLUTION
     return False
@@ -355,7 +342,8 @@ _RULES: dict[type, Callable[..., bool | None]] = {
     Collection: collection_rule,
     Union: union_rule,
     Ratio: _ratio,
-    Clock: _clock,
+    Clock: clock_rule,
+    Congruence: congruence_rule,
     Equation: equation_rule,
     Inequality: inequality_rule,
     Matrix: matrix_rule,

@@ -2,7 +2,7 @@ r"""Compares an answer with the gold in a worker: by values, then by math-verify
 
 Expressions are compared by their values to 40 digits (numeric.py). math-verify 0.9.0
 judges pairs with a part that no reader here knows, such as an integral or
-``\mathbb{R}``, and pairs whose forms leave the question open. Two numbers that it finds
+``\mathbb{Z}``, and pairs whose forms leave the question open. Two numbers that it finds
 equal must also agree to a relative millionth: it rounds to six decimals, so that
 :math:`10^{-18}` would equal :math:`10^{-19}`.
 

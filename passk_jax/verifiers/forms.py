@@ -17,6 +17,7 @@ spelling                      form                what counts
 ``(0,1)\cup(2,3)``            Union               parts in any order
 ``1:2``                       Ratio               quotients of the parts, in order
 ``4:30``, ``4:30 p.m.``       Clock               hours, minutes and half of the day
+``3 \pmod 7``                 Congruence          residues, and the modulus
 ``x=5``, ``a+b=5``            Equation            up to a factor; ``x=5`` is 5 too
 ``x>3``, ``1\le x<2``,        Inequality          the interval of a variable
 ``x>1\text{ and }x<2``
@@ -109,6 +110,14 @@ class Clock:
 
 
 @dataclasses.dataclass(frozen=True)
+class Congruence:
+    r"""A residue, or several: ``x \equiv 1, 6 \pmod 7``."""
+
+    residue: 'Form'
+    modulus: 'Form'
+
+
+@dataclasses.dataclass(frozen=True)
 class Equation:
     """Sides with ``=`` or ``\\approx`` between them."""
 
@@ -157,7 +166,7 @@ class Unread:
 
 Form = (
     Expression | Quantity | Based | Bracketed | Several | Collection | Union | Ratio
-    | Clock | Equation | Inequality | Matrix | Option | Words | Unread
+    | Clock | Congruence | Equation | Inequality | Matrix | Option | Words | Unread
 )  # fmt: skip
 
 
@@ -168,6 +177,8 @@ def is_read(form: Form) -> bool:
             return False
         case Quantity(value, _):
             return is_read(value)
+        case Congruence(residue, modulus):
+            return is_read(residue) and is_read(modulus)
         case Matrix(rows):
             return all(is_read(item) for row in rows for item in row)
         case Based() | Clock() | Option() | Words() | Expression():

@@ -10,6 +10,7 @@ from passk_jax.verifiers.forms import (
     Form,
     Inequality,
     Matrix,
+    Option,
     Several,
     Union,
     Words,
@@ -85,7 +86,16 @@ def several_rule(
             return match_in_order(gold.items, items, compare)
         case Union(items) if all(isinstance(form, Inequality) for form in gold.items):
             return match_in_any_order(gold.items, items, compare)
+        case Words(text) | Expression(text, _):
+            # ACD for A, C, D.
+            return letters_of(gold.items) == text.replace(' ', '').casefold()
     return False
+
+
+def letters_of(items: Sequence[Form]) -> str | None:
+    """Joins the small letters of options; ``None`` if an item is no letter alone."""
+    letters = [x.letter for x in items if isinstance(x, Option) and not x.text]
+    return ''.join(letters).casefold() if len(letters) == len(items) else None
 
 
 def collection_rule(

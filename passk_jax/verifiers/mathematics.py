@@ -29,6 +29,10 @@ a row
 ``66_{8}`` for ``66_8``                      66 for ``66_8``, ``52_8`` for 52
 ``6:8`` and 3/4 for ``3:4``                  2:15 for 4:30, a time
 ``C)  5``, ``(C)``, ``c`` for the option C    another letter
+``14:00``, 2:00 and 2 PM for 2 p.m.         2 a.m. for it; ``10am``, a product
+``x\equiv 10\pmod 7`` for ``3 \pmod 7``     3 alone; ``2x\equiv 3\pmod 7``
+``(-\infty,\infty)``, all reals for          ``\mathbb{Q}``
+``\mathbb{R}``; undefined for DNE
 ``X+C`` for ``x+c``: case, if it is no       ``XSQL`` for ``LQSX``
 difference elsewhere
 ==========================================  ==========================================

@@ -136,6 +136,11 @@ COMMANDS = tuple(
         (r'(?<!\\)\\[,;:> \n]|~', ' '),
         (r'\\(?:quad|qquad|thinspace|enspace|medspace)(?![a-zA-Z])', ' '),
         (r'\s+', ' '),
+        # Sets of numbers.
+        (r'\\([RNZQC])(?![a-zA-Z])', r'\\mathbb{\1}'),
+        (r'\\in ?(?:\\math(?:bf|rm) ?)?\{? ?([RNZQC]) ?\}?(?![A-Za-z])',
+         r'\\in \\mathbb{\1}'),
+        (r'^ ?\\mathbf ?\{?([RZQ])\}? ?$', r'\\mathbb{\1}'),
         # Fonts of text become \text; fonts of mathematics go.
         (r'\\(?:mbox|hbox|textbf|textrm|textit|textnormal|textsf|texttt|emph'
          r'|operatorname\*?|mathrm|textup|textmd|textsc)\s*(?=\{)', r'\\text'),
@@ -180,8 +185,8 @@ COMMANDS = tuple(
          r'\1^\\circ '),
         # A unit in brackets, or after a dot.
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
-        (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|[\u4e00-\u9fff]{1,3})'
-         r'\s*[)\]]\.?$', r' \1'),
+        (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
+         r'|[\u4e00-\u9fff]{1,3})\s*[)\]]\.?$', r' \1'),
         # Bases in words, binomials.
         (r'(?<=[0-9A-Z})])\s*(?:\\text\{\s*)?\(?(?:in )?base[ -]*\}? *'
          r'([0-9]+|[a-z]+)\)?\s*\)?\}?$', r'_{\1}'),

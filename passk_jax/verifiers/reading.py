@@ -8,10 +8,11 @@ import functools
 import re
 from collections.abc import Callable
 
+from passk_jax.verifiers.clock import read_clock
+from passk_jax.verifiers.congruences import read_congruence
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
-    Clock,
     Collection,
     Equation,
     Expression,
@@ -34,7 +35,8 @@ from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_to
 from passk_jax.verifiers.syntax import parse
 from passk_jax.verifiers.tokens import UnreadableError
 from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit, sum_of_units
-from passk_jax.verifiers.vocabulary import BASES, FORMULAS, NUMBERS, SHORT_WORDS
+from passk_jax.verifiers.vocabulary import BASES, NUMBERS, REALS
+from passk_jax.verifiers.words import is_word
 
 MOST_CHARACTERS = 512
 _MOST_DEPTH = 6
@@ -53,13 +55,10 @@ _INTRODUCTION = re.compile(
     r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:)))[\s:]*',
     re.IGNORECASE,
 )
+# The set of all real numbers, as an interval.
+_LINE = r'(-\infty,\infty)'
 _TEXT = re.compile(r'\\text\{([^{}]*)\}')
 _WORDS = re.compile(r"[^\W\d_][^\W_]*(?:[ '’-][^\W_]+)*")
-_CLOCK = re.compile(
-    r'([0-9]{1,2})\s*:\s*([0-9]{2})(?:\s*:\s*([0-9]{2}))?\s*(?:\\text\{)?\s*([ap])?'
-    r'(?:\.?\s*m\.?)?\s*\}?',
-    re.IGNORECASE,
-)
 _BASED = re.compile(
     r'(-?)\(?((?:\\text\{)?[0-9A-Z]*[0-9][0-9A-Z]*\}?|(?:\\text\{)?[A-F]{2,}\}?)\)?'
     r'_(?:\{\s*(?:\\text\{)?\s*([0-9]{1,4}|[a-z]+)\s*\}?\s*\}|([0-9]{1,4}))'
@@ -80,6 +79,7 @@ _CURRENCY = re.compile(
     r'\s*(?=[0-9.(\\])'
 )
 _SEMICOLON = re.compile(';')
+_PLUS_MINUS, _MINUS_PLUS = (re.compile(rf'\\{x}(?![a-z])') for x in ('pm', 'mp'))
 _BY_SIGN = re.compile(r'=|\\approx|\\sim')
 _ORDERS = re.compile(r'<|>|\\le(?![a-z])|\\ge(?![a-z])|\\ne(?![a-z])')
 _ORS = re.compile(
@@ -115,6 +115,14 @@ def read_normal(text: str, depth: int = 0) -> Form:
     return _expression(text)
 
 
+def _clock(text: str, depth: int) -> Form | None:
+    return read_clock(text)
+
+
+def _congruence(text: str, depth: int) -> Form | None:
+    return read_congruence(text, lambda part: read_normal(normal_form(part), depth))
+
+
 def _option(text: str, depth: int) -> Form | None:
     if match := _OPTION.fullmatch(text):
         return Option(match[1], '')
@@ -137,6 +145,8 @@ def _option(text: str, depth: int) -> Form | None:
 def _words(text: str, depth: int) -> Form | None:
     if text in (r'\emptyset', r'\{ \}', r'\{\}'):
         return Collection(())
+    if text == r'\mathbb{R}':
+        return read_normal(_LINE)
     match = _TEXT.fullmatch(text)
     if not match and (_is_list(text) or re.search('[0-9]', text)):
         return None
@@ -156,38 +166,17 @@ def _words(text: str, depth: int) -> Form | None:
         return _as_words(bare) if match and len(bare) > 1 else None
     if match and (len(bare) > 1 or not bare.isascii()):
         return _as_words(bare)
-    return _as_words(bare) if not match and _is_word(bare) else None
+    return _as_words(bare) if not match and is_word(bare) else None
 
 
 def _is_list(text: str) -> bool:
     return ',' in text or bool(re.search(r'\b(?:and|or)\b', text))
 
 
-def _as_words(text: str) -> Words:
+def _as_words(text: str) -> Form:
     text = text.casefold().replace('’', "'")
-    return Words(' '.join(re.sub(r'[.,;:!?"]', ' ', text).split()))
-
-
-def _is_word(text: str) -> bool:
-    r"""Returns whether letters without ``\text`` are a word, not a product."""
-    if not text.isascii():
-        return True
-    if ' ' in text or '-' in text or "'" in text:
-        parts = re.split(r"[ '-]", text)
-        return all(len(part) > 1 or part in 'aI' for part in parts) and '' not in parts
-    if text.casefold() in SHORT_WORDS:
-        return True
-    if len(text) < 2 or not text.isalpha() or text in FORMULAS:
-        return False
-    if text.islower() and (len(text) == 2 or _neighbours(text)):
-        return False
-    # Two letters such as Bh are a product.
-    return len(text) > 2 or text.isupper()
-
-
-def _neighbours(text: str) -> bool:
-    """Returns whether letters are neighbours in the alphabet, in order once sorted."""
-    return len(text) < 5 and ''.join(sorted(text)) in 'abcdefghijklmnopqrstuvwxyz'
+    text = ' '.join(re.sub(r'[.,;:!?"]', ' ', text).split())
+    return read_normal(_LINE) if text in REALS else Words(text)
 
 
 def _matrix(text: str, depth: int) -> Form | None:
@@ -225,6 +214,8 @@ def _brackets(text: str, depth: int) -> Form | None:
     parts = split_top(content, _SEMICOLON)[0]
     if len(parts) < 2 or '' in parts:
         parts = split_commas(content, bracketed=True)
+    if len(parts) > 1 and (points := _several_signs(text, depth)):
+        return points
     if len(parts) > 1:
         rows = [outer_brackets(part.strip()) for part in parts]
         if all(row and row[::2] == ('[', ']') for row in [outer, *rows]):
@@ -275,12 +266,12 @@ def _several(text: str, depth: int) -> Form | None:
 
 def _several_signs(text: str, depth: int) -> Form | None:
     r"""Reads both values of an answer with ``\pm``."""
-    if r'\pm' not in text and r'\mp' not in text:
+    if not (_PLUS_MINUS.search(text) or _MINUS_PLUS.search(text)):
         return None
-    values = (
-        text.replace(r'\pm', plus).replace(r'\mp', minus)
-        for plus, minus in (('+', '-'), ('-', '+'))
-    )
+    values = [
+        _MINUS_PLUS.sub(minus, _PLUS_MINUS.sub(plus, text))
+        for plus, minus in ('+-', '-+')
+    ]
     return Several(tuple(read_normal(normal_form(value), depth) for value in values))
 
 
@@ -315,9 +306,6 @@ def _relation(text: str, depth: int) -> Form | None:
 
 
 def _ratio(text: str, depth: int) -> Form | None:
-    if (match := _CLOCK.fullmatch(text)) and int(match[2]) < 60 and int(match[1]) < 25:
-        numbers = tuple(int(part) for part in match.groups()[:3] if part)
-        return Clock(numbers, (match[4] or '').lower())
     parts, signs = split_top(text, _TO)
     if signs and all(part.strip() for part in parts):
         return Ratio(_items(parts, depth))
@@ -387,8 +375,8 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _option, _words, _matrix, _brackets, _sum_of_units, _several, _several_signs,
-    _union, _member, _relation, _ratio, _based, _quantity,
+    _clock, _option, _words, _matrix, _congruence, _brackets, _sum_of_units, _several,
+    _several_signs, _union, _member, _relation, _ratio, _based, _quantity,
 )  # fmt: skip
 
 

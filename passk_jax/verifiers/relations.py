@@ -20,11 +20,12 @@ from passk_jax.verifiers.forms import (
 from passk_jax.verifiers.matching import Compare, Judge, any_of, match_in_order
 from passk_jax.verifiers.trees import Apply, Constant, Name, Node, names, negative
 
-# f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB.
+# f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB, dy/dx.
 _NAMED = re.compile(
     r"[A-Za-z](?:\^\{?-?1\}?|'+)?(?:_\{?\w+\}?)?\((?:[a-zA-Z](?:,\s*[a-zA-Z])*)\)"
     r'|(?:m\s*)?\\(?:angle|triangle|overline|text)\s*\{?[A-Za-z ]+\}?'
     r'|[A-Z]{2,4}|\\[a-z]+|\|?[A-Z]{2}\|?'
+    r'|\\frac\{d[a-z]?(?:\^\{?[2-9]\}?)?(?: ?[a-z])?\}\{d[a-z](?:\^\{?[2-9]\}?)?\}'
 )
 _INFINITY = Expression(r'\infty', Constant('infinity'))
 

@@ -36,6 +36,17 @@ NO_SOLUTION = frozenset(
     for real in ('', 'real ')
     for plural in ('', 's')
 )
+NO_VALUE = frozenset(('dne', 'undefined', 'not defined', '不存在')).union(
+    f'{thing}does not exist' for thing in ('', 'it ', 'limit ', 'the limit ')
+)
+SYNONYMS = NO_SOLUTION, NO_VALUE
+# The set of all real numbers.
+REALS = frozenset(('实数集', '全体实数', '一切实数', 'all real x')).union(
+    f'{every}{real}{plural}'
+    for every in ('all ', 'any ', 'the set of all ', 'the set of ', '')
+    for real in ('real number', 'real')
+    for plural in ('', 's')
+) - {'real'}
 
 # Words that never belong to the name of a thing.
 NO_NAMES = frozenset(

@@ -11,6 +11,7 @@ from passk_jax.verifiers.forms import (
     Bracketed,
     Clock,
     Collection,
+    Congruence,
     Equation,
     Expression,
     Inequality,
@@ -28,14 +29,16 @@ from passk_jax.verifiers.units import Unit
 READ = {
     Expression: [
         '5', r'\frac12', '2x+1', '1,500', 'gh', 'abc', 'x', r'\text{two}', 'twelve', '24_{10}',
-        'the answer is 5', r'\approx 3', '(5)', '{5}', 'pi/2', r'\mathbb{R}', '1e6',
+        'the answer is 5', r'\approx 3', '(5)', '{5}', 'pi/2', r'\mathbb{Z}', '1e6',
     ],
     Quantity: [
         r'50\%', '90°', '5 cm', r'\$5', '$5', '5€', '12个', r'5\text{ ways}', '50 percent',
         r'\$1.5\text{ million}', r'5\% \text{ per year}', r'480+480\sqrt{3}\text{ feet}',
     ],
     Based: ['66_8', '66_{8}', '(66)_8', r'\text{A5}_{11}', '-37_8', r'66_{\text{eight}}'],
-    Bracketed: ['(1,2)', '[1,2)', ']1,2[', '(1,500)', r'x \in [1,2]', '(-∞, 3]'],
+    Bracketed: ['(1,2)', '[1,2)', ']1,2[', '(1,500)', r'x \in [1,2]', '(-∞, 3]',
+                r'\mathbb{R}', 'all real numbers', r'x\in\R'],
+    Congruence: ['3 (mod 7)', r'x\equiv3\pmod 7', r'x\equiv\pm1\ (\mathrm{mod}\ 8)'],
     Several: [
         '1,2', '1, 2 and 3', r'1\text{ or }2', '1;2', r'1\pm\sqrt2', 'A, B', '1、2',
         r'\text{red, blue}', 'x=1, y=2', 'x<1 or x>3', r'\text{A, D}',
@@ -43,7 +46,8 @@ READ = {
     Collection: [r'\{1,2\}', r'\emptyset', '∅', r'\{\}', r'\{1\pm\sqrt5,-2\}'],
     Union: [r'(0,1)\cup(2,3)', '(0,1)∪(2,3)'],
     Ratio: ['1:2', '1:2:3', r'3\text{ to }4', '19:60', '3:1'],
-    Clock: ['4:30', '05:00', r'4:51:06\text{ p.m.}', '4:30 pm', '12{:}30'],
+    Clock: ['4:30', '05:00', r'4:51:06\text{ p.m.}', '4:30 pm', '12{:}30',
+            r'\text{10 a.m.}', '10 AM'],
     Equation: ['x=5', 'a+b=5', 'y=2x+1', '0.56=56\\%', 'f(x)=2x', 'AB=9'],
     Inequality: ['x>3', r'1\le x<2', 'x≠2', r'\{x : x>3\}'],
     Matrix: [r'\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}', r'\begin{bmatrix}1\\2\end{bmatrix}'],
