@@ -37,17 +37,17 @@ def clock_rule(
     match answer:
         case Clock(numbers, half):
             if gold.half and half:
-                return _in_24_hours(gold) == _in_24_hours(answer)
+                return _count_from_midnight(gold) == _in_24_hours(answer)
             if gold.half and numbers[0] > 12:
-                return _in_24_hours(gold) == numbers
+                return _count_from_midnight(gold) == numbers
             if half and gold.numbers[0] > 12:
-                return gold.numbers == _in_24_hours(answer)
+                return gold.numbers == _count_from_midnight(answer)
             return gold.numbers == numbers
         case Expression() if not gold.half and len(gold.numbers) == 2:
             return compare(quotient(*map(integer, gold.numbers)), answer)
     return False
 
 
-def _in_24_hours(clock: Clock) -> tuple[int, ...]:
+def _count_from_midnight(clock: Clock) -> tuple[int, ...]:
     hour, *smaller = clock.numbers
     return (hour % 12 + 12 * (clock.half == 'p'), *smaller)
