@@ -37,7 +37,7 @@ def clock_rule(
     match answer:
         case Clock(numbers, half):
             if gold.half and half:
-                return _count_from_midnight(gold) == _in_24_hours(answer)
+                return _count_from_midnight(gold) == _count_from_midnight(answer)
             if gold.half and numbers[0] > 12:
                 return _count_from_midnight(gold) == numbers
             if half and gold.numbers[0] > 12:
