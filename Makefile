@@ -68,10 +68,10 @@ $(VENV)/installed: requirements.txt $(wildcard constraints/*.txt) | $(BIN)/pip
 	@touch $@
 
 $(VENV)/installed-test: pyproject.toml $(VENV)/installed
-	@echo 'Installing the extras test and reasoning_gym into $(VENV) (once)'
+	@echo 'Installing the extras test and reasoning-gym into $(VENV) (once)'
 	@$(BIN)/python -c "import tomllib; \
 	extras = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; \
-	print(*extras['test'], *extras['reasoning_gym'], sep='\n')" > $(VENV)/test.txt
+	print(*extras['test'], *extras['reasoning-gym'], sep='\n')" > $(VENV)/test.txt
 	@$(PIP_INSTALL) -r requirements.txt -r $(VENV)/test.txt
 	@touch $@
 

@@ -15,7 +15,7 @@ Without it, those of experiments/smollm2.py, which were quantized to four bits:
     python -m passk_jax.train --config=configs/smollm2.py:source=models/smollm2 \\
         --workdir=runs/smollm2_one
 
-Both need the package reasoning-gym: ``pip install -e '.[reasoning_gym]'``. For
+Both need the package reasoning-gym: ``pip install -e '.[reasoning-gym]'``. For
 Pass@1 Training add ``--config.advantage.name=pass_at_1``.
 
 On a TPU or GPU, another instruction-tuned model, with settings for such chips and room

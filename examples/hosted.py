@@ -87,7 +87,7 @@ if importlib.util.find_spec('passk_jax') is None:
         raise RuntimeError('passk_jax is not here: set REPOSITORY to its git address')
     if not CLONE.is_dir():
         subprocess.run(['git', 'clone', '--depth=1', REPOSITORY, CLONE], check=True)
-    needs = ['-e', f'{CLONE}[reasoning_gym]', f'jax[{jax_extra()}]']
+    needs = ['-e', f'{CLONE}[reasoning-gym]', f'jax[{jax_extra()}]']
     subprocess.run([sys.executable, '-m', 'pip', 'install', '-q', *needs], check=True)
     sys.path.insert(0, str(CLONE.resolve()))
 

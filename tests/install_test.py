@@ -115,7 +115,7 @@ def test_every_python_of_the_makefile_has_its_constraints():
 )
 def test_the_tested_versions_are_what_is_required(path):
     versions = pins(path)
-    for requirement in requirements('test', 'reasoning_gym'):
+    for requirement in requirements('test', 'reasoning-gym'):
         if requirement.name != 'setuptools':  # It comes with an interpreter, or pip.
             assert versions[normal(requirement.name)] in requirement.specifier
 
@@ -140,3 +140,19 @@ def test_the_makefile_installs_the_tested_versions(tmp_path):
 def test_versions_with_known_holes_are_below_the_floors(name, last):
     (requirement,) = (r for r in requirements() if r.name == name)
     assert Version(last) not in requirement.specifier
+
+
+def test_an_older_pip_knows_the_name_of_each_extra():
+    # setuptools writes normal names, and pip before 23.3 looks for the text as typed.
+    extras = PROJECT['optional-dependencies']
+    assert all(re.fullmatch('[a-z0-9]+(-[a-z0-9]+)*', name) for name in extras)
+    text = '\n'.join(
+        path.read_text() for path in (ROOT / 'README.md', *ROOT.glob('docs/*.md'))
+    )
+    typed = {
+        name
+        for names in re.findall(r"'\.\[([^\]]+)\]'", text)
+        for name in names.split(',')
+    }
+    assert typed
+    assert typed <= extras.keys()

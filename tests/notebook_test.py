@@ -328,6 +328,6 @@ def test_a_hosted_notebook_installs_the_project_and_the_jax_of_its_device(
     exec(installation(), {})
     clone, install = commands
     assert clone == ['git', 'clone', '--depth=1', 'the-address', 'passk_jax_repository']
-    project = 'passk_jax_repository[reasoning_gym]'
+    project = 'passk_jax_repository[reasoning-gym]'
     assert install[1:] == ['-m', 'pip', 'install', '-q', '-e', project, extra]
     assert sys.path == [str(tmp_path / 'passk_jax_repository')]
