@@ -144,11 +144,8 @@ class Task(abc.ABC):
         return Verdicts(correct.astype(np.float32), correct, parsed)
 
 
-@functools.cache
 def class_of_file(place: str) -> type[Task]:
     """Loads the class of a user's task, ``file.py:Class``, which is also its name.
-
-    Returns a subclass with that name, because the file may have imported the class.
 
     Raises InputError if the class is not a task, or lacks a required member.
     """
@@ -162,7 +159,13 @@ def class_of_file(place: str) -> type[Task]:
     splits = cls.splits
     if not (isinstance(splits, tuple) and splits and {*map(type, splits)} == {str}):
         raise InputError(f'{plugins.where(cls)}: {splits=} must be a tuple of texts')
-    members = {'name': place, '__module__': cls.__module__, '__doc__': cls.__doc__}
+    return _rename(cls, place)
+
+
+@functools.cache
+def _rename(cls: type[Task], name: str) -> type[Task]:
+    """Makes a subclass with this name, because other code may use the class too."""
+    members = {'name': name, '__module__': cls.__module__, '__doc__': cls.__doc__}
     return type(cls)(cls.__name__, (cls,), members)
 
 
