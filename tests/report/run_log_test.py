@@ -257,6 +257,7 @@ def test_the_seconds_of_a_step_are_those_of_its_phases(log, tmp_path):
 
 
 def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
+    start = time.monotonic()
     with log:
         take_step(log, 0)
         log.begin('update', 1)
@@ -267,11 +268,12 @@ def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
         log.begin('decode', 1)
         take_step(log, 1)
         log.flush()
-    for row in tiny.read_lines(tmp_path / 'timing.jsonl'):
-        assert row['seconds'] < 0.15
-        assert row.get('evaluate_seconds', 0.0) < 0.02
+    elapsed = time.monotonic() - start
+    rows = tiny.read_lines(tmp_path / 'timing.jsonl')
+    assert sum(row['seconds'] for row in rows) < elapsed - 0.2
+    assert sum(row.get('evaluate_seconds', 0.0) for row in rows) < 0.2
     # What was waited for before it is one.
-    assert row['update_seconds'] > 0.02
+    assert rows[-1]['update_seconds'] > 0.02
 
 
 def test_whom_the_others_waited_for_is_beside_the_timings(log, tmp_path):
