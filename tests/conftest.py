@@ -35,9 +35,14 @@ os.environ.update(
 )
 
 import filelock
+import hypothesis
 import jax
 import pytest
 from jax._src.interpreters import mlir
+
+# A loaded machine is no error of the code.
+hypothesis.settings.register_profile('any machine', deadline=None)
+hypothesis.settings.load_profile('any machine')
 
 jax.config.update('jax_num_cpu_devices', 8)
 # They start here, because a plan for fewer would start so many for all later tests.

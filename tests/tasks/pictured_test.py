@@ -191,7 +191,6 @@ _TEXTS = st.lists(
 
 @settings(
     max_examples=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=_TEXTS, record=st.sampled_from(_RECORDS))

@@ -42,7 +42,7 @@ def models(draw):
     }
 
 
-@settings(derandomize=True, max_examples=14, deadline=None, database=None)
+@settings(derandomize=True, max_examples=14, database=None)
 @given(
     arguments=models(),
     lengths=st.lists(st.integers(1, 12), min_size=1, max_size=3).map(tuple),

@@ -72,7 +72,7 @@ def test_what_cannot_be_drawn_leaves_the_problem_alone(name):
 
 
 @pytest.mark.parametrize('name', WITH_BOARD)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(text=TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
 def test_no_answer_makes_a_drawing_raise_or_breaks_it(name, text, place, cut):
     answer = PROBLEMS[name]['answer']

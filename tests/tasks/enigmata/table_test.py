@@ -238,7 +238,6 @@ def test_a_published_record_reads_the_same(recorded, shared_dir):
 
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=TEXTS, place=st.integers(0, 200), cut=st.integers(0, 5))
