@@ -279,6 +279,8 @@ def _log() -> ConfigDict:
             'difficulty_bins': 0,
             'tensorboard': True,
             'wandb_project': '',
+            'trackio_project': '',
+            'aliases': '',
             'watchdog_seconds': 0,
             'heartbeat_seconds': 120,
         }

@@ -290,6 +290,9 @@ class LogConfig:
             responses; 0: none. A bin costs as much as two more estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
+        trackio_project: trackio project; ``''``: none.
+        aliases: also shows the metrics of steps under the names of ``'trl'`` or
+            ``'verl'`` (runs/aliases.py); ``''``: only under ours.
         watchdog_seconds: limit of a phase, including compilation, for example decoding,
             an evaluation, a step of a warm start or reading the first policy; 0: no
             limit. After it, all processes write their stacks and exit with status 44,
@@ -303,6 +306,8 @@ class LogConfig:
     difficulty_bins: int = count(0, 1000, off=0)
     tensorboard: bool
     wandb_project: str
+    trackio_project: str = dataclasses.field(metadata={'off': ''})
+    aliases: str = one_of('', 'trl', 'verl', off='')
     watchdog_seconds: int = count(0, off=0)
     heartbeat_seconds: int = count(0, off=0)
 

@@ -73,7 +73,7 @@ class RunLog:
         k: every step logs ``pass_at_{k}`` and ``pass_at_1``.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
-        settings: the whole configuration, for Weights & Biases and advice on packing.
+        settings: the whole configuration, for trackers and advice on packing.
     """
 
     def __init__(
@@ -95,8 +95,7 @@ class RunLog:
         self._by_category = functools.partial(category_metrics, k=k)
         self._writer = MetricWriter(
             workdir,
-            tensorboard=config.tensorboard,
-            wandb_project=config.wandb_project,
+            log=config,
             resume_step=start,
             config=settings,
         )
@@ -345,12 +344,12 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
             off.
     """
     responses, advantages = draw.responses, hosts.fetch(draw.advantages)
-    correct = responses.verdicts.correct
+    correct, rewards = responses.verdicts.correct, responses.verdicts.rewards
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)
     signal = with_signal(draw, mask_truncated=mask_truncated)
     values = {
-        'reward': float(responses.verdicts.rewards.mean()),
+        'reward': float(rewards.mean()),
         'response_length': float(responses.lengths.mean()),
         'response_length_right': _mean(responses.lengths[correct]),
         'response_length_wrong': _mean(responses.lengths[~correct]),
@@ -362,6 +361,8 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         'mixed_problems': float(((c > 0) & (c < n)).mean()),
         'all_right_problems': float((c == n).mean()),
         'zero_signal_problems': float((~signal).mean()),
+        # TRL's frac_reward_zero_std.
+        'equal_reward_problems': float((rewards == rewards[:, :1]).all(axis=1).mean()),
     }
     for kind, failed in responses.verdicts.failures.items():
         values[f'verifier_{kind}'] = float(failed.mean())

@@ -7,8 +7,8 @@ lines, rollout files and evaluation files, and a last line that a kill cut short
 
 ``digests.jsonl`` has the SHA-256 of each rollout and evaluation file; a checkpoint has
 digests of the lines before its step. :mod:`passk_jax.runs.records` checks both.
-TensorBoard and Weights & Biases get copies of the values. Only process 0 writes; on
-other processes the methods do nothing.
+Trackers (trackers.py) get copies of the values. Only process 0 writes; on other
+processes the methods do nothing.
 """
 
 import contextlib
@@ -17,15 +17,16 @@ import json
 import math
 import os
 import pathlib
-import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, BinaryIO
 
 import jax
 import numpy as np
 
+from passk_jax.config import LogConfig
 from passk_jax.errors import InputError, leave, prefixed
-from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.files import atomic_write_bytes
+from passk_jax.runs.aliases import aliased
 from passk_jax.runs.records import (
     LINES,
     LinesDigest,
@@ -34,6 +35,7 @@ from passk_jax.runs.records import (
     evaluation_name,
     rollouts_name,
 )
+from passk_jax.runs.trackers import Tracker, import_packages, open_trackers
 
 
 class MetricWriter(contextlib.AbstractContextManager):
@@ -41,25 +43,23 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     Args:
         workdir: the prepared run directory.
-        tensorboard: whether to write TensorBoard files too.
-        wandb_project: Weights & Biases project to log to; ``''``: none.
+        log: says which trackers get copies, and under which names.
         resume_step: the first step to be taken; 0 in a new run.
-        config: the config that Weights & Biases shows.
+        config: the config that trackers show.
 
     Attributes:
         stage: the stage that is written to every line of metrics; 0 at first.
 
     Raises:
-        ValueError: the ``wandb`` package is missing, the directory cannot be written,
-            or a metrics file is damaged before its last line.
+        ValueError: the package of a tracker is missing, the directory cannot be
+            written, or a metrics file is damaged before its last line.
     """
 
     def __init__(
         self,
         workdir: str | os.PathLike[str],
         *,
-        tensorboard: bool,
-        wandb_project: str,
+        log: LogConfig,
         resume_step: int,
         config: Mapping[str, Any],
     ):
@@ -67,11 +67,11 @@ class MetricWriter(contextlib.AbstractContextManager):
         self._workdir = pathlib.Path(workdir)
         self._streams: dict[str, BinaryIO] = {}
         self._digests: dict[str, LinesDigest] = {}
-        self._tensorboard = None
-        self._wandb = None
+        self._aliases = log.aliases
+        self._trackers: list[Tracker] = []
         if jax.process_index() != 0:
             return
-        wandb = import_wandb(wandb_project) if wandb_project else None
+        packages = import_packages(log)
         with prefixed(f'cannot write in {self._workdir}', OSError):
             for name in LINES:
                 retained = drop_lines(self._path(name), resume_step)
@@ -79,10 +79,9 @@ class MetricWriter(contextlib.AbstractContextManager):
             for name in ('metrics', 'timing'):
                 self._open(name)
             drop_files(self._workdir, resume_step)
-            if tensorboard:
-                self._tensorboard = _open_tensorboard(self._workdir, resume_step)
-            if wandb is not None:
-                self._wandb = _open_wandb(wandb, self._workdir, wandb_project, config)
+            self._trackers = open_trackers(
+                log, packages, self._workdir, resume_step=resume_step, config=config
+            )
 
     def _path(self, name: str) -> pathlib.Path:
         return self._workdir / f'{name}.jsonl'
@@ -115,7 +114,7 @@ class MetricWriter(contextlib.AbstractContextManager):
     def write_diagnostics(self, step: int, values: Mapping[str, Any]) -> None:
         """Appends numbers and lists to ``diagnostics.jsonl``; see :meth:`write`.
 
-        TensorBoard and Weights & Biases get only the numbers.
+        Trackers get only the numbers.
         """
         self._write('diagnostics', {'step': step}, values, 'diagnostics')
 
@@ -144,10 +143,7 @@ class MetricWriter(contextlib.AbstractContextManager):
     def close(self) -> None:
         """Flushes and closes all files; InputError if the disk is full."""
         ends = [stream.close for stream in self._streams.values()]
-        if self._tensorboard is not None:
-            ends.append(self._tensorboard.close)
-        if self._wandb is not None:
-            ends.append(self._wandb.finish)
+        ends += [tracker.close for tracker in self._trackers]
         with prefixed(f'cannot write in {self._workdir}', OSError):
             leave(None, *ends)
 
@@ -167,11 +163,10 @@ class MetricWriter(contextlib.AbstractContextManager):
             for key, value in plain.items()
             if not isinstance(value, list)
         }
-        if self._tensorboard is not None:
-            for key, value in written.items():
-                self._tensorboard.add_scalar(key, value, head['step'])
-        if self._wandb is not None:
-            self._wandb.log(written, step=head['step'])
+        if name == 'metrics' and group == 'train':
+            written |= aliased(self._aliases, plain)
+        for tracker in self._trackers:
+            tracker.write(written, head['step'])
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         """Appends a line; it is on disk when this returns."""
@@ -219,47 +214,3 @@ def _plain(value: Any, name: str) -> Any:
             raise InputError(f'{name} is {value}: JSON has no infinity')
         return None if math.isnan(value) else value
     return value
-
-
-def _open_tensorboard(workdir: pathlib.Path, resume_step: int) -> Any:
-    # Imported here, because it takes a second and is optional.
-    import tensorboardX
-
-    return tensorboardX.SummaryWriter(
-        str(workdir / 'tensorboard'),
-        purge_step=resume_step,
-        # No limit: a full disk ends the writing thread, and a full queue would block.
-        max_queue=0,
-        # File names have only seconds, so a quick restart would overwrite a file.
-        filename_suffix=f'.from_step_{resume_step}',
-    )
-
-
-def import_wandb(project: str) -> Any:
-    """Imports the ``wandb`` package; InputError if it is not installed."""
-    try:
-        import wandb
-    except ImportError as error:
-        raise InputError(
-            f'log.wandb_project={project!r} needs a package that is not installed: '
-            "pip install wandb (or set log.wandb_project='')"
-        ) from error
-    return wandb
-
-
-def _open_wandb(
-    wandb: Any, workdir: pathlib.Path, project: str, config: Mapping[str, Any]
-) -> Any:
-    """Starts or resumes the Weights & Biases run with the id in ``wandb_id.txt``."""
-    path = workdir / 'wandb_id.txt'
-    if not path.exists():
-        atomic_write_text(path, uuid.uuid4().hex)
-    return wandb.init(
-        project=project,
-        # The service rejects a damaged id.
-        id=path.read_text(encoding='utf-8', errors='replace').strip(),
-        resume='allow',
-        name=workdir.name,
-        dir=str(workdir),
-        config=dict(config),
-    )

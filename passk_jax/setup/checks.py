@@ -23,9 +23,9 @@ from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
-from passk_jax.runs.metric_writer import import_wandb
 from passk_jax.runs.records import changed_records, missing_records
 from passk_jax.runs.sources import missing_sources
+from passk_jax.runs.trackers import import_packages
 from passk_jax.setup import capacity
 from passk_jax.setup.model import from_scratch
 from passk_jax.tasks import make_task, require
@@ -127,8 +127,7 @@ def check_names(config: ExperimentConfig) -> None:
         with errors_of(stage.name):
             num_rollouts = stage.config.sampling.num_rollouts
             unscaled_estimator(stage.config.advantage, num_rollouts=num_rollouts)
-    if config.log.wandb_project:
-        import_wandb(config.log.wandb_project)
+    import_packages(config.log)
     task = make_task(config.task.name, config.task.params)
     for split in splits_due(config, 0):
         if split not in task.splits:

@@ -77,6 +77,7 @@ def test_a_batch_is_described_as_a_hand_does_it():
             'mixed_problems': 0.5,
             'all_right_problems': 0.25,
             'zero_signal_problems': 0.5,
+            'equal_reward_problems': 0.5,
             'pass_at_1': 7 / 16,
             # 1 - C(n - c, 2) / C(4, 2) of 2, 0, 1 and 4 right.
             'pass_at_2': (5 / 6 + 0 + 1 / 2 + 1) / 4,

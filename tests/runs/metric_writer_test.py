@@ -1,11 +1,11 @@
 """No metrics line is lost, none is there twice, and equal runs give equal bytes."""
 
+import dataclasses
 import json
 import math
 import subprocess
 import sys
 import threading
-import types
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,16 +13,13 @@ import pytest
 
 from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.records import missing_records
+from tests import tiny
+from tests.runs.trackers_test import tensorboard_events
 
 
-def _open(path, *, resume_step=0, tensorboard=False, wandb_project=''):
-    writer = MetricWriter(
-        path,
-        tensorboard=tensorboard,
-        wandb_project=wandb_project,
-        resume_step=resume_step,
-        config={'name': 'a'},
-    )
+def _open(path, *, resume_step=0, **log):
+    log = dataclasses.replace(tiny.make_config().log, **log)
+    writer = MetricWriter(path, log=log, resume_step=resume_step, config={'name': 'a'})
     writer.stage = 2
     return writer
 
@@ -142,7 +139,7 @@ def test_only_numbers_of_a_diagnosis_are_shown(tmp_path):
     assert (tmp_path / 'diagnostics.jsonl').read_text() == (
         '{"step": 3, "a": 0.5, "b": [0, 1]}\n'
     )
-    events = _tensorboard_events(tmp_path / 'tensorboard')
+    events = tensorboard_events(tmp_path / 'tensorboard')
     tags = [value.tag for event in events for value in event.summary.value]
     assert tags == ['diagnostics/a']
 
@@ -197,15 +194,14 @@ def test_resuming_takes_only_line_feeds_for_the_ends_of_lines(tmp_path):
 def test_a_line_survives_a_kill_right_after_it_was_written(tmp_path):
     script = (
         'import os, signal, sys\n'
-        'from passk_jax.runs.metric_writer import MetricWriter\n'
-        'writer = MetricWriter(sys.argv[1], tensorboard=True, wandb_project="",\n'
-        '                      resume_step=0, config={})\n'
+        'from tests.runs.metric_writer_test import _open\n'
+        'writer = _open(sys.argv[1], tensorboard=True)\n'
         'writer.write(0, {"reward": 0.5}, split="train")\n'
         'os.kill(os.getpid(), signal.SIGKILL)\n'
     )
     subprocess.run([sys.executable, '-c', script, str(tmp_path)], check=False)
     assert (tmp_path / 'metrics.jsonl').read_text() == (
-        '{"step": 0, "stage": 0, "split": "train", "reward": 0.5}\n'
+        '{"step": 0, "stage": 2, "split": "train", "reward": 0.5}\n'
     )
 
 
@@ -276,8 +272,8 @@ def test_the_error_of_a_full_disk_outlives_those_of_closing(tmp_path, caplog):
     writer = _open(tmp_path, tensorboard=True)
     timing = writer._streams['timing']
     writer._streams['metrics'].close()
-    writer._tensorboard.close()
-    writer._streams['metrics'] = writer._tensorboard = _FullDisk()
+    writer._trackers[0].close()
+    writer._streams['metrics'] = writer._trackers[0].writer = _FullDisk()
     with pytest.raises(ValueError, match=r'cannot write events: .*on device$'), writer:
         writer.write(0, {'a': 1}, split='train')
     assert timing.closed, 'nor do they keep anything from closing'
@@ -295,7 +291,7 @@ def test_a_disk_that_is_full_only_at_closing_is_an_error_too(tmp_path):
 def test_a_run_does_not_wait_for_a_thread_of_tensorboard_that_has_ended(tmp_path):
     """A full disk ends it; it took ten values more, and then the run stood still."""
     with _open(tmp_path, tensorboard=True) as writer:
-        writer._tensorboard.file_writer.event_writer._worker.stop()
+        writer._trackers[0].writer.file_writer.event_writer._worker.stop()
         values = {f'a{i}': 1.0 for i in range(30)}
         written = threading.Thread(
             target=writer.write,
@@ -308,61 +304,43 @@ def test_a_run_does_not_wait_for_a_thread_of_tensorboard_that_has_ended(tmp_path
         assert not written.is_alive()
 
 
-def test_tensorboard_has_the_values_and_a_resumed_run_purges_later_ones(tmp_path):
-    with _open(tmp_path, tensorboard=True) as writer:
-        writer.write(3, {'reward': 0.25}, split='train')
-    with _open(tmp_path, tensorboard=True, resume_step=2) as writer:
-        writer.write(2, {'reward': 0.5}, split='train')
-    events = _tensorboard_events(tmp_path / 'tensorboard')
-    scalars = [
-        (event.step, value.tag, value.simple_value)
-        for event in events
-        for value in event.summary.value
+class _Tracker:
+    """Remembers what it gets."""
+
+    def __init__(self):
+        self.rows = []
+
+    def write(self, values, step):
+        self.rows.append((step, values))
+
+    def close(self):
+        self.rows.append('closed')
+
+
+def test_a_tracker_gets_the_numbers_under_the_names_of_their_kind(tmp_path):
+    tracker = _Tracker()
+    with _open(tmp_path, aliases='trl') as writer:
+        writer._trackers.append(tracker)
+        writer.write(1, {'response_length': 3.0, 'stopped': 0.25}, split='train')
+        writer.write(1, {'response_length': 4.0}, split='test')
+        writer.write_diagnostics(1, {'mass': np.arange(2), 'stopped': 0.5})
+        writer.write_timing(1, {'seconds': 2.0})
+    assert tracker.rows == [
+        (
+            1,
+            {
+                'train/response_length': 3.0,
+                'train/stopped': 0.25,
+                'train/completions/mean_length': 3.0,
+                'train/completions/clipped_ratio': 0.75,
+            },
+        ),
+        (1, {'test/response_length': 4.0}),
+        (1, {'diagnostics/stopped': 0.5}),
+        (1, {'timing/seconds': 2.0}),
+        'closed',
     ]
-    assert sorted(scalars) == [(2, 'train/reward', 0.5), (3, 'train/reward', 0.25)]
-    starts = [e.step for e in events if e.session_log.status == 1]
-    assert starts[-1] == 2
-
-
-def _tensorboard_events(directory):
-    """Records of TFRecord files: length, its checksum, the event, its checksum."""
-    from tensorboardX.proto import event_pb2
-
-    events = []
-    for path in sorted(directory.iterdir()):
-        content = path.read_bytes()
-        while content:
-            length = int.from_bytes(content[:8], 'little')
-            events.append(event_pb2.Event.FromString(content[12 : 12 + length]))
-            content = content[16 + length :]
-    return events
-
-
-def test_wandb_missing_says_what_to_install(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, 'wandb', None)
-    with pytest.raises(ValueError, match='pip install wandb'):
-        _open(tmp_path, wandb_project='p')
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_wandb_keeps_its_id_when_the_run_resumes(tmp_path, monkeypatch):
-    logged, inits = [], []
-    run = types.SimpleNamespace(
-        log=lambda values, step: logged.append((step, values)), finish=lambda: None
-    )
-
-    def init(**kwargs):
-        inits.append(kwargs)
-        return run
-
-    monkeypatch.setitem(sys.modules, 'wandb', types.SimpleNamespace(init=init))
-    for _ in range(2):
-        with _open(tmp_path, wandb_project='p') as writer:
-            writer.write(4, {'a': 1.5}, split='train')
-    assert inits[0]['id'] == inits[1]['id']
-    assert inits[0]['project'] == 'p'
-    assert inits[0]['resume'] == 'allow'
-    assert logged == [(4, {'train/a': 1.5})] * 2
+    assert 'completions' not in (tmp_path / 'metrics.jsonl').read_text()
 
 
 def test_other_processes_write_nothing(tmp_path, monkeypatch):

@@ -1,0 +1,83 @@
+"""Names that other projects have for this project's metrics.
+
+:data:`ALIASES` has only exact matches: the same quantity over the same responses or
+tokens. A mean over tokens is over all tokens of a step here, and there often a mean of
+the means of micro-batches. docs/runs.md has the table, and the names without a match.
+``log.aliases`` writes these names too, for charts and dashboards that expect them.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+
+@dataclasses.dataclass(frozen=True)
+class Alias:
+    """A metric of another project, computed from ours.
+
+    Attributes:
+        metrics: our metrics of a step of training, which it adds up.
+        kind: ``'sum'``; ``'complement'``: 1 less the sum; ``'updates'``: the mean over
+            the step's updates, of which the first clips nothing.
+    """
+
+    metrics: tuple[str, ...]
+    kind: str = 'sum'
+
+    def value(self, values: Mapping[str, float]) -> float | None:
+        """Computes it from the metrics of a step; ``None`` if one is absent.
+
+        >>> Alias(('stopped',), 'complement').value({'stopped': 0.75})
+        0.25
+        """
+        if any(name not in values for name in self.metrics):
+            return None
+        if self.kind == 'updates':
+            parts = [
+                value
+                for name, value in values.items()
+                if name.startswith(
+                    tuple(f'{metric}_update_' for metric in self.metrics)
+                )
+            ]
+            return sum(parts) / (len(parts) // len(self.metrics) + 1)
+        total = sum(values[name] for name in self.metrics)
+        return 1 - total if self.kind == 'complement' else total
+
+
+_LOW, _HIGH = 'clip_fraction_low', 'clip_fraction_high'
+
+ALIASES: Mapping[str, Mapping[str, Alias]] = {
+    # TRL 1.16, GRPOTrainer. Equal names: reward, entropy, grad_norm, learning_rate.
+    'trl': {
+        'train/frac_reward_zero_std': Alias(('equal_reward_problems',)),
+        'train/completions/mean_length': Alias(('response_length',)),
+        'train/completions/clipped_ratio': Alias(('stopped',), 'complement'),
+        # TRL has no other estimator.
+        'train/kl': Alias(('ref_kl_k3',)),
+        'train/clip_ratio/low_mean': Alias((_LOW,), 'updates'),
+        'train/clip_ratio/high_mean': Alias((_HIGH,), 'updates'),
+        'train/clip_ratio/region_mean': Alias((_LOW, _HIGH), 'updates'),
+    },
+    # verl 0.9, ppo/metric_utils.py and workers/utils/losses.py.
+    'verl': {
+        'critic/score/mean': Alias(('reward',)),
+        'response_length/mean': Alias(('response_length',)),
+        'actor/pg_loss': Alias(('policy_loss',)),
+        'actor/pg_clipfrac': Alias((_LOW, _HIGH), 'updates'),
+        'actor/grad_norm': Alias(('grad_norm',)),
+        'actor/lr': Alias(('learning_rate',)),
+    },
+}
+"""Project -> its name of a metric -> what it is here."""
+
+
+def aliased(project: str, values: Mapping[str, float]) -> dict[str, float]:
+    """Computes the metrics of a step under another project's names.
+
+    Args:
+        project: a key of :data:`ALIASES`; ``''``: none.
+        values: our metrics of the step. Those that it lacks have no aliases.
+    """
+    aliases = ALIASES.get(project, {}).items()
+    computed = {name: alias.value(values) for name, alias in aliases}
+    return {name: value for name, value in computed.items() if value is not None}
