@@ -3,9 +3,9 @@
     python -m passk_jax.export --workdir=runs/maze_tiny --out=runs/maze_tiny/hf
 
 The new directory has config.json (the source's, if the policy has a source), the
-weights, the tokenizer with its chat template, and generation_config.json. It appears
-only when it is complete. ``--hosts`` and ``--mesh`` set where the checkpoint is read
-and change no byte. This needs no torch.
+weights, the tokenizer with its chat template, generation_config.json, and the run's
+config and step in passk_run.json. It appears only when it is complete. ``--hosts`` and
+``--mesh`` set where the checkpoint is read and change no byte. This needs no torch.
 """
 
 import dataclasses
@@ -30,6 +30,7 @@ from passk_jax.models.lora import merge, without_adapters
 from passk_jax.models.policy import Params
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import restore_params
+from passk_jax.runs.exported import write_record
 from passk_jax.runs.sources import check_sources
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import barrier, join_hosts
@@ -75,6 +76,7 @@ def main(
                 _write_model(setup, params, directory, dtype)
             if directory is not None:
                 save_tokenizer(setup.tokenizer, directory)
+                write_record(directory, path, step=step)
     barrier('export')
     logging.info('wrote step %d of %s to %s', step, workdir, out)
 

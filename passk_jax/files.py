@@ -16,9 +16,11 @@ from absl import logging
 # The end of a file's name while it is written; tempfile chooses the start.
 _UNFINISHED = '.unfinished'
 _TEMPORARY = re.compile(r'\.(.+)\.[a-z0-9_]{8}' + re.escape(_UNFINISHED))
+_BUCKET = re.compile(r'(?:^|[,=])\s*(?:gs|gcs|s3[an]?|az|abfss?|wasbs?|oss|r2|file)://')
 NO_BUCKET = (
     'must be a path of this machine: a run locks, renames and syncs its files, which '
-    'no bucket can do; mount the bucket first, for example with gcsfuse'
+    'no bucket can do; write to a disk and copy it afterwards (gcloud storage cp -r, '
+    'aws s3 sync), or mount the bucket (gcsfuse)'
 )
 """The message for a path that is a bucket's address."""
 
@@ -117,6 +119,21 @@ def _replaceable(path: pathlib.Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def is_bucket(value: Any) -> bool:
+    """Returns whether a text, or one in a list or mapping, is a bucket's address.
+
+    Addresses of data that tasks read themselves (``hf://``, ``tfds://``) are none.
+
+    >>> [is_bucket(x) for x in ('gs://a/b', ['c', 'a=s3://b'], 'hf://datasets/a', 'gs')]
+    [True, True, False, False]
+    """
+    if isinstance(value, str):
+        return _BUCKET.search(value) is not None
+    if hasattr(value, 'values'):
+        value = list(value.values())
+    return isinstance(value, list | tuple) and any(map(is_bucket, value))
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:

@@ -200,3 +200,23 @@ def test_values_that_contain_themselves_or_are_too_many_are_found():
         with pytest.raises(ValueError, match='contains itself, is nested more than'):
             files.check_nesting(value)
     files.check_nesting(json.loads('[' * 100 + ']' * 100))
+
+
+@pytest.mark.parametrize('scheme', ['gs', 'gcs', 's3', 's3a', 'az', 'abfss', 'file'])
+def test_a_bucket_is_one_wherever_it_stands(scheme):
+    bucket = f'{scheme}://a/b'
+    for value in (bucket, [bucket], ('x', bucket), {'a': {'b': [bucket]}}):
+        assert files.is_bucket(value)
+    for value in (f'a={bucket}', f'a,{bucket}', f'a, {bucket}'):
+        assert files.is_bucket(value)
+
+
+@pytest.mark.parametrize(
+    'value',
+    [
+        *('', 'gs', 'gs:/a', 'runs/gs://a', 'a prompt of gs://a', 'https://a/b'),
+        *('hf://datasets/a/b@c/d', 'tfds://a/b', None, 3, True, [], {}, [1]),
+    ],
+)
+def test_what_is_no_bucket_is_none(value):
+    assert not files.is_bucket(value)

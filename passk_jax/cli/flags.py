@@ -90,6 +90,9 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         for option in dataclasses.fields(configs.SamplingOptions)
     },
     'out': (_PATH, 'Directory to create; it must be absent or empty.'),
+    'exported': (_PATH, 'Directory that export wrote.'),
+    'repo': (_TEXT, 'Repository of the Hugging Face hub, as OWNER/NAME.'),
+    'private': (_BOOL, 'Make a new repository private.'),
     'peft': (_BOOL, 'Write the adapters alone, as PEFT reads them.'),
     'dtype': (_TEXT, 'Dtype of the weights; model.compute_dtype by default.'),
     'task': (
@@ -99,7 +102,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     ),
     'overwrite': (
         _BOOL,
-        'Sample again what was evaluated, and replace results of other settings.',
+        'Sample again what was evaluated, and replace results of other settings. Of '
+        'push: add a commit to a repository that exists.',
     ),
     'index': (_INT, 'Number of a problem in its split, from 0.'),
     'data_dir': (_PATH, 'Directory of the files of tasks; by default this one.'),
@@ -122,7 +126,11 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'results': (_PATH, 'Directory of the tables and the figure.'),
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
     'beside': (_PATH, 'Another sweep file; compares the order of its arms.'),
-    'dry_run': (_BOOL, 'Print the commands of the runs that are missing; run none.'),
+    'dry_run': (
+        _BOOL,
+        'Print the commands of the runs that are missing; run none. Of push: write the '
+        'model card; upload nothing.',
+    ),
     'csv': (_BOOL, 'Write the rows of the results as <name>.csv too.'),
     'list': (_BOOL, 'Print the runs and how far each is; run none.'),
 }
@@ -204,6 +212,9 @@ def parse(
         if not unparsed:
             raise InputError(f'{positional} are required{_example(main)}')
         parsed[positional], unparsed = unparsed, []
+    for name, value in parsed.items():
+        if files.is_bucket(value):
+            raise InputError(f'{name}={value!r} {files.NO_BUCKET}')
     if unparsed:
         raise InputError(
             f'arguments not understood: {unparsed}; write every flag as --name=value, '

@@ -17,6 +17,7 @@ COMMANDS = {
     'compare': 'compares runs, with intervals of the differences',
     'score': 'judges responses that were made elsewhere',
     'export': 'writes the policy of a run for transformers and vLLM',
+    'push': 'uploads an export to the Hugging Face hub, with a model card',
     'plan': 'says what a run needs of its devices, before it runs',
     'sweep': 'runs arms side by side and compares them',
     'tasks': 'lists the tasks, or shows a problem of one',

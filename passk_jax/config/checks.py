@@ -19,6 +19,7 @@ from typing import Any
 
 from passk_jax.config.ranges import check_fields
 from passk_jax.errors import InputError
+from passk_jax.files import NO_BUCKET, is_bucket
 
 
 def build(cls: type, values: Any, path: str = '') -> Any:
@@ -106,6 +107,9 @@ def check(values: Mapping[str, Any]) -> None:
     Args:
         values: every value of an ``ExperimentConfig`` by dotted key.
     """
+    for name, value in values.items():
+        if is_bucket(value):
+            raise InputError(f'{name}={value!r} {NO_BUCKET}')
     _check_batches(values)
     _check_model(values)
     _check_adapters(values)

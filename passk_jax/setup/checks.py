@@ -17,7 +17,6 @@ from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
-from passk_jax.files import NO_BUCKET
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
@@ -113,16 +112,12 @@ def check_names(config: ExperimentConfig) -> None:
     """Checks the configuration's names and sizes, before any directory or device.
 
     Raises:
-        InputError: a run name or directory that cannot be used, an unknown task, split,
+        InputError: a run name that cannot be used, an unknown task, split,
             demonstration, family, estimator or metric, a parameter that the estimator
             does not accept, model sizes that do not fit together, a missing package, or
             more responses than this host can hold.
     """
     check_run_name(config.name)
-    for name in ('data.dir', 'init.checkpoint'):
-        section, _, key = name.partition('.')
-        if '://' in (value := getattr(getattr(config, section), key)):
-            raise InputError(f'{name}={value!r} {NO_BUCKET}')
     for stage in stages_of(config):
         with errors_of(stage.name):
             num_rollouts = stage.config.sampling.num_rollouts

@@ -56,6 +56,53 @@ def test_a_command_gets_the_flags_that_its_main_names():
     }
 
 
+BUCKETS = ('gs://b/a', 's3://b/a', 'file:///tmp/a')
+
+
+@pytest.mark.parametrize('command', COMMANDS, ids=lambda module: module.__name__)
+def test_every_command_refuses_a_bucket_wherever_a_path_may_stand(command):
+    given = {
+        name: TINY if name == 'config' else f'--{name}=a'
+        for name, default in parameters_of(command.main).items()
+        if default is inspect.Parameter.empty
+    }
+    texts = [name for name in parameters_of(command.main) if takes_text(name)]
+    for name in texts:
+        for bucket in BUCKETS:
+            others = [flag for key, flag in given.items() if key != name]
+            message = refusal(command.main, *others, f'--{name}={bucket}', 'run')
+            assert f'{bucket}' in message
+            assert 'must be a path of this machine' in message
+    assert texts
+
+
+def takes_text(name):
+    """Whether a flag of this name takes any text."""
+    try:
+        return TABLE[name][0].parse('x') == 'x'
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize(
+    'runs', [['gs://b/a', 'c'], ['c', 'x=s3://b/a'], ['c', 'x=d,gs://b/a']]
+)
+def test_a_run_to_compare_is_in_no_bucket(runs):
+    assert 'must be a path of this machine' in refusal(compare.main, *runs)
+
+
+@pytest.mark.parametrize(
+    'key',
+    [
+        *('data.dir', 'model.source', 'model.tokenizer', 'init.checkpoint', 'name'),
+        *('task.name', 'advantage.name'),
+    ],
+)
+def test_a_bucket_is_no_path_of_the_config(key):
+    message = refusal(train.main, TINY, f'--config.{key}=gs://b/a')
+    assert message.startswith(f"{key}='gs://b/a' must be a path of this machine")
+
+
 def test_the_config_is_checked_and_overridden():
     default = configs.from_config_dict(maze_tiny.get_config())
     assert read(train.main, TINY)['config'] == default

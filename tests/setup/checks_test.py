@@ -198,14 +198,6 @@ def test_a_name_may_have_whatever_a_person_types(name):
     checks.check_names(tiny.make_config(name=name))
 
 
-@pytest.mark.parametrize('key', ['data__dir', 'init__checkpoint'])
-def test_a_bucket_is_no_directory_of_the_configuration(key):
-    changes = {'init__kind': 'checkpoint'} if key == 'init__checkpoint' else {}
-    config = tiny.make_config(**changes, **{key: 'gs://bucket/a'})
-    with pytest.raises(ValueError, match=r"='gs://bucket/a' must be a path of this"):
-        checks.check_names(config)
-
-
 @pytest.mark.parametrize(
     ('key', 'value'),
     [
