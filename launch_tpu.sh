@@ -581,18 +581,21 @@ wait_ready() {
   done
 }
 
+# The command line that sets up Python and JAX below the home of a worker, and mounts.
+setup_line() { # REQUIREMENTS [HOST:/SHARE]
+  printf '%s' "python3 -m pip install --quiet --user uv &&" \
+    " python3 -m uv venv --quiet --allow-existing --python 3.12 $PLACE/venv &&" \
+    " python3 -m uv pip install --quiet --python $PLACE/venv/bin/python" \
+    " -r $(quoted "$1") 'jax[tpu]'"
+  [[ ! ${2:-} ]] || printf '%s' \
+    " && sudo apt-get install --quiet --yes nfs-common && sudo mkdir -p /mnt/runs &&" \
+    " { mountpoint --quiet /mnt/runs || sudo mount -t nfs $2 /mnt/runs; } &&" \
+    " sudo chmod a+rwx /mnt/runs"
+}
+
 ssh_setup() {
-  local line="python3 -m pip install --quiet --user uv &&\
- python3 -m uv venv --quiet --allow-existing --python 3.12 $PLACE/venv &&\
- python3 -m uv pip install --quiet --python $PLACE/venv/bin/python\
- -r passk_requirements.txt 'jax[tpu]'"
-  if [[ -v given[nfs] ]]; then
-    line+=" && sudo apt-get install --quiet --yes nfs-common && sudo mkdir -p /mnt/runs &&\
- { mountpoint --quiet /mnt/runs || sudo mount -t nfs ${given[nfs]} /mnt/runs; } &&\
- sudo chmod a+rwx /mnt/runs"
-  fi
   tpus tpu-vm scp "$ROOT/requirements.txt" "$slice:passk_requirements.txt" --worker=all
-  on_worker all "$line"
+  on_worker all "$(setup_line passk_requirements.txt "$(option nfs)")"
 }
 
 ssh_sync() {
@@ -663,8 +666,21 @@ ssh_delete() {
 # ---------------------------------------------------------------- on a worker of a slice
 
 worker_main() { # VERB ARGUMENT ...
+  mkdir -p "$HOME/$PLACE"
   cd "$HOME/$PLACE"
+  trainer=("$HOME/$PLACE/venv/bin/python" -m passk_jax.train)
   "worker_$1" "${@:2}"
+}
+
+# What sky.yaml calls, which sends the code and follows the run by itself.
+worker_setup() { # [HOST:/SHARE]
+  [[ ! ${1:-} ]] || { given[nfs]=$1 && check_values; }
+  (cd "$HOME" && bash -c "$(setup_line "$ROOT/requirements.txt" "${1:-}")")
+}
+
+worker_run() { # FLAGS OF TRAIN
+  cd "$ROOT"
+  exec "${trainer[@]}" "$@"
 }
 
 worker_pid() { cat run.pid 2> /dev/null || true; }
@@ -691,7 +707,7 @@ worker_start() { # FLAGS OF TRAIN
   # The shell outlives a signal to its group, so that it can say how training ended.
   # shellcheck disable=SC2016
   setsid bash -c 'trap : TERM; "$@"; echo $? > ../run.status' - \
-    ../venv/bin/python -m passk_jax.train "$@" > ../run.log 2>&1 < /dev/null &
+    "${trainer[@]}" "$@" > ../run.log 2>&1 < /dev/null &
   pid=$!
   echo "$pid" > ../run.pid
   # Nobody can stop it before setsid has made its group.

@@ -80,7 +80,7 @@ EXPERIMENTS = experiments()
 # Those that a page names; others are somebody's own.
 PAGES = [
     (ROOT / path).read_text()
-    for path in ('README.md', 'docs/paper.md', 'experiments/pages/costs.md')
+    for path in ('README.md', 'docs/results.md', 'experiments/pages/costs.md')
 ]
 NAMED = [
     name

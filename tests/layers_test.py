@@ -110,6 +110,7 @@ OTHER_TESTS = {
         f'launch.{name}_test': 'launch_tpu.sh'
         for name in ('command_line', 'gke', 'local', 'pods', 'slices')
     },
+    'launch.sky_test': 'sky.yaml',
     'launch.two_processes_test': 'launch_tpu.sh with the real trainer',
     'layers_test': 'the package as a whole',
     'models.hf.parity_gradient_test': 'the gradients of transformers',
@@ -122,6 +123,7 @@ OTHER_TESTS = {
     'names_test': 'the names in the package',
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks',
+    'coming_from_test': 'docs/coming_from.md',
     'chips_test': 'experiments/chips.py',
     'faults_test': 'benchmarks/faults/',
     'break_even_test': 'experiments/break_even.py',

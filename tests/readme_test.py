@@ -226,8 +226,8 @@ def estimators(*names: str) -> list[dict[str, Any]]:
     return [{'advantage.name': name} for name in names]
 
 
-# What each row of docs/paper.md is, in the keys that make it so. A setting
-# that its config has anyway is named where the row stands or falls with it.
+# What each row of the paper in docs/results.md is, in the keys that make it so. A
+# setting that its config has anyway is named where the row stands or falls with it.
 PASS_AT_1 = {'advantage.name': 'pass_at_1'}
 GROUPS = {'advantage.name': 'pass_at_k', 'reward.flip_wrong': 0.0}
 BEYOND_THE_PAPER = (
@@ -298,7 +298,7 @@ MEANING = {
 
 def ablations() -> dict[str, tuple[str, str]]:
     """The config and the changes of every row, by what it is called."""
-    page = (ROOT / 'docs' / 'paper.md').read_text().partition('## Item by item')[2]
+    page = (ROOT / 'docs' / 'results.md').read_text().partition('### Item by item')[2]
     lines = [line for line in page.splitlines() if line.startswith('| ')][1:]
     cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in lines]
     return {row[0].partition(' (')[0]: (row[1], row[2]) for row in cells}

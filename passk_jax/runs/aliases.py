@@ -2,8 +2,8 @@
 
 :data:`ALIASES` has only exact matches: the same quantity over the same responses or
 tokens. A mean over tokens is over all tokens of a step here, and there often a mean of
-the means of micro-batches. docs/runs.md has the table, and the names without a match.
-``log.aliases`` writes these names too, for charts and dashboards that expect them.
+the means of micro-batches. docs/coming_from.md has the table, and
+the names without a match. ``log.aliases`` writes these names too.
 """
 
 import dataclasses
@@ -52,8 +52,6 @@ ALIASES: Mapping[str, Mapping[str, Alias]] = {
         'train/frac_reward_zero_std': Alias(('equal_reward_problems',)),
         'train/completions/mean_length': Alias(('response_length',)),
         'train/completions/clipped_ratio': Alias(('stopped',), 'complement'),
-        # TRL has no other estimator.
-        'train/kl': Alias(('ref_kl_k3',)),
         'train/clip_ratio/low_mean': Alias((_LOW,), 'updates'),
         'train/clip_ratio/high_mean': Alias((_HIGH,), 'updates'),
         'train/clip_ratio/region_mean': Alias((_LOW, _HIGH), 'updates'),

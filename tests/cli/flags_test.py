@@ -234,7 +234,9 @@ def test_an_optional_flag_that_is_empty_is_refused():
 def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
     monkeypatch.setenv('HOME', str(tiny.ROOT))
     paths = {'workdir', 'out', 'input', 'output', 'markdown', 'figure', 'data_dir'}
+    paths.add('exported')
     required = {'task': 'maze', 'topology': 'cpu:8', 'config': '~/configs/maze_tiny.py'}
+    required['repo'] = 'me/x'
     names = parameters_of(command.main)
     given = {k: v for k, v in required.items() if k in names}
     given |= dict.fromkeys(paths & names.keys(), '~/x')
