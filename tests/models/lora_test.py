@@ -16,12 +16,15 @@ from tests.models import oracle
 from tests.models.policy_sharding_test import MESHES, place, place_params
 
 ALL = Lora(rank=3, alpha=12.0, targets=('all-linear',))
-# An untied head, a tied one, windows, and experts beside an adapted attention.
+# An untied head, a tied one, windows, experts beside an adapted attention, and norms
+# after the parts of a block or on both sides.
 NETWORKS = {
     'dense': {},
     'tied': {'tie_embeddings': True, 'qk_norm': True},
     'windows': {'windows': (0, 3)},
     'experts': {'feed_forward': 'moe'},
+    'norms_after': {'norms': 'after', 'qk_norm': True, 'qk_norm_over_heads': True},
+    'norms_both': {'norms': 'both', 'norm_scale': 'one_plus', 'scale_embedding': True},
 }
 
 

@@ -239,11 +239,20 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: Any) -> Arch:
         sizes['head_dim'] = (
             sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
         )
-        if sizes.get('query_scalar') == sizes['head_dim']:
-            sizes['query_scalar'] = 0
+        if 'query_scalar' in sizes:
+            sizes['query_scalar'] = _query_scalar(sizes, family)
         layers = hf_layers.read_layers(config, family)
         vision = nested.vision(fields, family)
         return Arch(layers=layers, vision=vision, **family.pieces, **sizes, **ours)
+
+
+def _query_scalar(sizes: Mapping[str, Any], family: Family) -> int:
+    """Returns ``Arch.query_scalar``, where 0 stands for the size of a head."""
+    scalar = sizes['query_scalar']
+    if type(scalar) is bool or scalar <= 0:
+        name = family.sizes['query_scalar']
+        raise InputError(f'{name}={scalar!r} must be positive: its root divides')
+    return 0 if scalar == sizes['head_dim'] else scalar
 
 
 def _sizes(family: Family) -> Mapping[str, str]:
@@ -282,8 +291,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     layers = fields.get('num_hidden_layers')
     if isinstance(layers, int) and not 0 < layers <= _MOST_LAYERS:
         raise InputError(f'num_hidden_layers={layers} must lie in [1, {_MOST_LAYERS}]')
-    kinds = set(fields.get('layer_types') or [hf_layers.KINDS[False]])
-    if kinds == {hf_layers.KINDS[False]} and not fields.get('sliding_window'):
+    if not hf_layers.states_windows(fields):
         # A file of any family may list layer types if none has a window.
         supported |= {'layer_types'}
     if unknown := fields.keys() - supported:
@@ -306,7 +314,9 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
             read['model_type'] = family.vision.text_type
         config = transformers.AutoConfig.for_model(**copy.deepcopy(read))
     except Exception as error:  # Its validation raises several classes of its own.
-        raise InputError(f'transformers refuses it: {error}') from error
+        reason = ' '.join(str(error).split())
+        raise InputError(f'transformers refuses it: {reason}') from error
+    hf_layers.check_base_of_windows(fields, config, family)
     # Checked last, because an absent field has transformers' default.
     for key, only in {**family.fixed, **inert_fields.VALUES}.items():
         value = fields.get(key, getattr(config, key, only))

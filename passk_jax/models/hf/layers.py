@@ -78,6 +78,19 @@ def _windows(config: 'transformers.PreTrainedConfig') -> tuple[int, ...]:
     return tuple(window if kind == KINDS[True] else 0 for kind in kinds)
 
 
+def states_windows(fields: Mapping[str, Any]) -> bool:
+    """Returns whether a file says that some layers have a window.
+
+    Raises:
+        InputError: ``layer_types`` is no list of names.
+    """
+    kinds = fields.get('layer_types')
+    is_list = isinstance(kinds, list | tuple)
+    if kinds is not None and not (is_list and all(isinstance(x, str) for x in kinds)):
+        raise InputError(f'layer_types={kinds!r} must be a list of names, or null')
+    return bool({*(kinds or ())} - {KINDS[False]} or fields.get('sliding_window'))
+
+
 def layer_fields(arch: Arch, family: Family) -> dict[str, Any]:
     """Makes the fields that say which layers have a window, or positions."""
     windows = [layer.window for layer in arch.all_layers]
@@ -154,6 +167,11 @@ def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
     rope = old or new or {}
     pairs = [('rope_theta', rope)]
     if family.ropes_by_kind:
+        if (new or {}).keys() - {*KINDS}:
+            raise InputError(
+                f'rope_parameters={new!r} must have a rope for each of {KINDS}, and no '
+                'other field, which transformers would ignore'
+            )
         pairs += [(name, rope.get(kind) or {}) for kind, name in THETAS.items()]
         for _, inside in pairs[1:]:
             if not isinstance(inside, Mapping):
@@ -167,3 +185,25 @@ def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
     inner, outer = rope.get(name), fields.get(name)
     if outer is not None and hf_rope.reads(kind, name) and inner != outer:
         raise InputError(f'{name} is {outer} and, in the rope, {inner}')
+
+
+def check_base_of_windows(
+    fields: Mapping[str, Any], config: 'transformers.PreTrainedConfig', family: Family
+) -> None:
+    """Rejects a base that transformers gives only to layers without a window.
+
+    Olmo 3's ``rope_theta`` is the base of all layers, and its layers with a window
+    would get transformers' default instead.
+    """
+    if not family.ropes_by_kind or THETAS[KINDS[True]] in family.window_fields:
+        return
+    stated = fields.get('rope_parameters') or {}
+    far, near = (stated.get(kind) or {} for kind in KINDS)
+    theta = fields.get('rope_theta', far.get('rope_theta'))
+    default = config.rope_parameters[KINDS[True]]['rope_theta']
+    if near.get('rope_theta') is None and theta not in (None, default):
+        raise InputError(
+            f'rope_theta={theta!r} would be the base only of layers without a window; '
+            f'state that of {KINDS[True]!r} in rope_parameters (transformers takes '
+            f'{default!r})'
+        )

@@ -81,7 +81,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
             high_freq_factor=float(fields.get('high_freq_factor', 1.0)),
             sections=sections,
         )
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f'rope {stated!r}: {error}') from error
 
 

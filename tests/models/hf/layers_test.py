@@ -1,9 +1,12 @@
 """Attention windows in config.json, read and written."""
 
+import contextlib
 import dataclasses
+import math
 
 import pytest
 
+from passk_jax.errors import InputError
 from passk_jax.models.arch import Layer
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
@@ -143,3 +146,73 @@ def test_only_gemma_has_a_field_for_the_near_rope():
         read(PUBLISHED['allenai/Olmo-3-7B-Instruct'] | near)
     layers = read(PUBLISHED['google/gemma-3-270m-it'] | near).layers
     assert {layer.rope.theta for layer in layers} == {7.0, 1e6}
+
+
+OLMO3 = 'allenai/Olmo-3-7B-Instruct'
+
+
+def ropes_of_olmo3(**changes):
+    fields = {k: x for k, x in PUBLISHED[OLMO3].items() if not k.startswith('rope')}
+    return {
+        layer.window > 0: layer.rope.theta for layer in read(fields | changes).layers
+    }
+
+
+def default_rope(*bases):
+    kinds = (FULL, SLIDING)[: len(bases)]
+    pairs = zip(kinds, bases, strict=True)
+    return {kind: {'rope_type': 'default', 'rope_theta': base} for kind, base in pairs}
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        {'rope_theta': 1e4},
+        {'rope_theta': 1e4, 'rope_scaling': {'rope_type': 'linear', 'factor': 2.0}},
+        {'rope_parameters': default_rope(1e4)},
+        {'rope_theta': 1e4, 'rope_parameters': default_rope(1e4)},
+    ],
+)
+def test_a_base_that_only_some_layers_of_olmo_3_would_get_is_refused(changes):
+    with pytest.raises(ValueError, match=r'rope_theta=10000\.0 would be the base only'):
+        ropes_of_olmo3(**changes)
+
+
+def test_both_bases_of_olmo_3_may_be_stated():
+    assert ropes_of_olmo3() == {True: 5e5, False: 5e5}
+    assert ropes_of_olmo3(rope_theta=5e5) == {True: 5e5, False: 5e5}
+    both = ropes_of_olmo3(rope_parameters=default_rope(1e4, 2e4))
+    assert both == {False: 1e4, True: 2e4}
+
+
+@pytest.mark.parametrize('name', [OLMO3, 'google/gemma-3-270m-it'])
+def test_one_rope_for_both_kinds_is_refused(name):
+    fields = {k: x for k, x in PUBLISHED[name].items() if not k.startswith('rope')}
+    rope = {'rope_parameters': {'rope_type': 'default', 'rope_theta': 1e4}}
+    with pytest.raises(ValueError, match='must have a rope for each of'):
+        read(fields | rope)
+
+
+@pytest.mark.parametrize('scalar', [0, -1, 0.0, True])
+def test_the_root_of_a_scalar_that_is_not_positive_divides_nothing(scalar):
+    fields = PUBLISHED['google/gemma-3-270m-it'] | {'query_pre_attn_scalar': scalar}
+    with pytest.raises(ValueError, match='query_pre_attn_scalar'):
+        read(fields)
+
+
+WRONG = (5, -1, 0.5, True, 'x', [5], [None], [['a']], {'a': 1}, math.nan, 10**400)
+
+
+@pytest.mark.parametrize('name', [OLMO3, 'google/gemma-3-270m-it', 'qwen3', 'llama'])
+def test_a_value_of_another_type_is_one_clear_line(name):
+    fields = dict({'qwen3': QWEN3, 'llama': LLAMA}.get(name) or PUBLISHED[name])
+    more = ('layer_types', 'sliding_window', 'rope_scaling', 'rope_parameters')
+    for key in {*fields, *more, 'rope_theta', 'rope_local_base_freq', 'architectures'}:
+        for value in WRONG:
+            # Some are of a type that the field has; transformers takes others.
+            with contextlib.suppress(InputError):
+                read(fields | {key: value})
+    for value in WRONG:
+        with pytest.raises(InputError, match='layer_types=') as caught:
+            read(fields | {'layer_types': value})
+        assert '\n' not in str(caught.value)
