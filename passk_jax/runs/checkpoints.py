@@ -303,11 +303,11 @@ def restore_frozen(
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """
-    path = pathlib.Path(workdir).absolute() / _FROZEN / '0'
-    if not hosts.broadcast(lambda: commits.is_committed(path)):
+    path = _cached(pathlib.Path(workdir) / _FROZEN)
+    saved = _fingerprint(path)
+    if saved is None:
         return {}
-    names = restoring.commit_of(path).meta['fingerprint']['frozen']
-    wanted = {name: target[name] for name in names if name in target}
+    wanted = {name: target[name] for name in saved['frozen'] if name in target}
     return restoring.restore(path, {'params': wanted})[1]['params']
 
 
@@ -325,7 +325,7 @@ def save_cached_params(
     Raises:
         InputError: ``directory`` cannot be written, or has parameters already.
     """
-    path = pathlib.Path(directory).absolute() / '0'
+    path = _cached(directory)
     if commits.is_committed(path):
         raise InputError(f'{path.parent} holds parameters already')
     with Checkpoints(path.parent, keep=1) as checkpoints:
@@ -341,10 +341,10 @@ def restore_cached_params(
     ``target`` is like ``params`` in :meth:`Checkpoints.restore`. Raises ValueError as
     that method does, and if the fingerprints differ; the message names the keys.
     """
-    path = pathlib.Path(directory).absolute() / '0'
-    if not hosts.broadcast(lambda: commits.is_committed(path)):
+    path = _cached(directory)
+    saved = _fingerprint(path)
+    if saved is None:
         return None
-    saved = restoring.commit_of(path).meta.get('fingerprint', {})
     wanted = json.loads(json.dumps(dict(fingerprint)))
     keys = saved.keys() | wanted.keys()
     differing = [k for k in sorted(keys) if saved.get(k, ...) != wanted.get(k, ...)]
@@ -354,3 +354,15 @@ def restore_cached_params(
             f'{", ".join(differing)}; delete the directory to make them again'
         )
     return restoring.restore(path, {'params': target})[1]['params']
+
+
+def _cached(directory: str | os.PathLike[str]) -> pathlib.Path:
+    """Returns the place of cached parameters in their directory."""
+    return pathlib.Path(directory).absolute() / '0'
+
+
+def _fingerprint(path: pathlib.Path) -> dict[str, Any] | None:
+    """Returns the fingerprint of cached parameters; ``None`` if there are none."""
+    if not hosts.broadcast(lambda: commits.is_committed(path)):
+        return None
+    return restoring.commit_of(path).meta.get('fingerprint', {})

@@ -9,7 +9,7 @@ older than digests are checked only for completeness.
 import hashlib
 import pathlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
@@ -57,8 +57,25 @@ class LinesDigest:
         return self._before if step == self._step else self._sha256.hexdigest()
 
 
+class Lines:
+    """The rows of a run's files of lines; each file is parsed once."""
+
+    def __init__(self, workdir: pathlib.Path):
+        self.workdir = workdir
+        self._rows: dict[str, list[tuple[bytes, dict[str, Any]]]] = {}
+
+    def rows(self, name: str) -> list[tuple[bytes, dict[str, Any]]]:
+        """Returns each line of a file of :data:`LINES` with its row.
+
+        Raises ValueError if the file is damaged before its last line.
+        """
+        if name not in self._rows:
+            self._rows[name] = list(_read_rows(self.workdir / f'{name}.jsonl'))
+        return self._rows[name]
+
+
 def missing_records(
-    workdir: pathlib.Path,
+    lines: Lines,
     *,
     resume_step: int | None,
     splits_due: Callable[[int], Sequence[str]],
@@ -68,7 +85,7 @@ def missing_records(
     """Lists the missing records of steps before ``resume_step``.
 
     Args:
-        workdir: the run directory.
+        lines: the files of the run directory.
         resume_step: the step of the newest checkpoint; ``None``: no checkpoint.
         splits_due: returns the splits that are evaluated before a step.
         rollouts_every: steps between files of rollouts; 0: none.
@@ -77,22 +94,21 @@ def missing_records(
     Raises:
         ValueError: a file of lines is damaged before its last line.
     """
-    rows = (row for _, row in _read_rows(workdir / 'metrics.jsonl'))
-    lines = {(row.get('split'), row['step']) for row in rows}
+    measured = {(row.get('split'), row['step']) for _, row in lines.rows('metrics')}
     if resume_step is None:
         # A run saves a checkpoint before its first step.
-        began = any(split == 'train' for split, _ in lines)
+        began = any(split == 'train' for split, _ in measured)
         return ['every checkpoint in checkpoints/'] if began else []
     files = {
-        folder: {path.name for path in (workdir / folder).glob('*.jsonl')}
+        folder: {path.name for path in (lines.workdir / folder).glob('*.jsonl')}
         for folder in ('rollouts', 'evaluation')
     }
-    diagnoses = {row['step'] for _, row in _read_rows(workdir / 'diagnostics.jsonl')}
+    diagnoses = {row['step'] for _, row in lines.rows('diagnostics')}
     gone: dict[str, list[int]] = {}
     for step in range(resume_step):
         there, splits = {}, splits_due(step)
         for split in ('train', *splits):
-            there[f'metrics.jsonl: {split!r} of'] = (split, step) in lines
+            there[f'metrics.jsonl: {split!r} of'] = (split, step) in measured
         if diagnostics_every and step % diagnostics_every == 0:
             there['diagnostics.jsonl: of'] = step in diagnoses
         if rollouts_every and step % rollouts_every == 0:
@@ -106,14 +122,14 @@ def missing_records(
 
 
 def changed_records(
-    workdir: pathlib.Path, *, step: int, digests: Mapping[str, str]
+    lines: Lines, *, step: int, digests: Mapping[str, str]
 ) -> list[str]:
     """Lists the files whose records before a step have changed.
 
     Does not list absent files of rollouts and evaluations.
 
     Args:
-        workdir: the run directory.
+        lines: the files of the run directory.
         step: the step of a checkpoint.
         digests: name of :data:`LINES` -> digest of the lines before ``step``; names
             without a digest are not checked.
@@ -124,26 +140,26 @@ def changed_records(
     changed = [
         f'{name}.jsonl'
         for name in LINES
-        if name in digests and _digest_before(workdir, name, step) != digests[name]
+        if name in digests and _digest_before(lines.rows(name), step) != digests[name]
     ]
     files: dict[str, str] = {}
     if 'digests' in digests and 'digests.jsonl' not in changed:
-        for _, row in _read_rows(workdir / 'digests.jsonl'):
+        for _, row in lines.rows('digests'):
             if row['step'] < step:
                 files[row['file']] = row['sha256']
     changed += [
         name
         for name, recorded in files.items()
-        if (workdir / name).is_file() and digest(workdir / name) != recorded
+        if (lines.workdir / name).is_file() and digest(lines.workdir / name) != recorded
     ]
     more = len(changed) - _SHOWN_FILES
     shown = changed[:_SHOWN_FILES] + ([f'{more} more files'] if more > 0 else [])
     return [f'{name} as it was before step {step}' for name in shown]
 
 
-def _digest_before(workdir: pathlib.Path, name: str, step: int) -> str:
+def _digest_before(rows: Iterable[tuple[bytes, Mapping[str, Any]]], step: int) -> str:
     sha256 = hashlib.sha256()
-    for line, row in _read_rows(workdir / f'{name}.jsonl'):
+    for line, row in rows:
         if row['step'] < step:
             sha256.update(line)
     return sha256.hexdigest()

@@ -22,7 +22,7 @@ from passk_jax.models.families.table import FAMILIES
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
-from passk_jax.runs.records import changed_records, missing_records
+from passk_jax.runs.records import Lines, changed_records, missing_records
 from passk_jax.runs.sources import missing_sources
 from passk_jax.runs.trackers import import_packages
 from passk_jax.setup import capacity
@@ -84,16 +84,16 @@ def open_workdir(
     def missing(path: pathlib.Path) -> list[str]:
         # initial.json records the step of the checkpoint that this run starts from.
         noted = config.init.kind != 'checkpoint' or (path / 'initial.json').exists()
-        absent = [] if noted else ['initial.json']
+        absent, lines = [] if noted else ['initial.json'], Lines(path)
         absent += missing_sources(path, config.model) + missing_records(
-            path,
+            lines,
             resume_step=max(saved_steps(path / 'checkpoints'), default=None),
             splits_due=functools.partial(splits_due, config),
             rollouts_every=config.log.rollouts_every,
             diagnostics_every=config.log.diagnostics_every,
         )
         step, meta = newest_meta(path / 'checkpoints')
-        changed = changed_records(path, step=step, digests=meta.get('digests', {}))
+        changed = changed_records(lines, step=step, digests=meta.get('digests', {}))
         # ``absent`` already names the files with missing lines.
         named = {entry.partition(':')[0] for entry in absent}
         return absent + [x for x in changed if x.partition(' ')[0] not in named]

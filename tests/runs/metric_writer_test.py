@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from passk_jax.runs.metric_writer import MetricWriter
-from passk_jax.runs.records import missing_records
+from passk_jax.runs.records import Lines, missing_records
 from tests import tiny
 from tests.runs.trackers_test import tensorboard_events
 
@@ -90,7 +90,7 @@ def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_pat
 
 def _missing(path, *, resume_step=4, diagnostics_every=0):
     return missing_records(
-        path,
+        Lines(path),
         resume_step=resume_step,
         splits_due=lambda step: ('validation',) if step % 2 == 0 else (),
         rollouts_every=1,

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from passk_jax.runs.records import LinesDigest, changed_records
+from passk_jax.runs.records import Lines, LinesDigest, changed_records
 from tests.runs.metric_writer_test import _open, _run
 
 
 def changed(path, digests, step=4):
-    found = changed_records(path, step=step, digests=digests)
+    found = changed_records(Lines(path), step=step, digests=digests)
     return [text.removesuffix(f' as it was before step {step}') for text in found]
 
 
