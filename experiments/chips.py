@@ -2,15 +2,17 @@
 
     python -m experiments.chips
 
-It plans configs/smollm2.py with each model on each topology, in processes of their own
-(``python -m passk_jax.plan --fit``, of the program ``train``, which needs most), and
-writes experiments/plans/chips.md. It needs the TPU compiler (``pip install -e
-'.[tpu]'``), no chip and no network; all plans take about an hour of a core. They stay
-in the directory ``--workdir``: the same command makes only those that are missing.
+It plans configs/smollm2.py with each model on each topology, trained as a whole and by
+adapters, in processes of their own (``python -m passk_jax.plan --fit``, of the program
+``train``, which needs most), and writes experiments/plans/chips.md. It needs the TPU
+compiler (``pip install -e '.[tpu]'``), no chip and no network; all plans take about two
+hours of a core. They stay in the directory ``--workdir``: the same command makes only
+those that are missing.
 """
 
 import dataclasses
 import datetime
+import itertools
 import pathlib
 import re
 import subprocess
@@ -42,15 +44,27 @@ CHIPS = {
     'gpu:l4x1': 'L4, 24 GB',
 }
 """Topology -> its name in the table."""
+KINDS = {
+    'all': (),
+    'adapters': (
+        '--config.model.lora.rank=32',
+        '--config.model.lora.alpha=64',
+        '--config.model.lora.targets=all-linear',
+        '--config.model.frozen_dtype=bfloat16',
+    ),
+}
+"""What is trained -> the flags that say so."""
 _FITS = 'These settings fit'
 _PAGE = """# Which model on which chips
 
     python -m experiments.chips
 
 Made on {today} from {versions}. Each cell is a plan of
-[configs/smollm2.py](../../configs/smollm2.py) with `source=MODEL,on=chip`: full
-fine-tuning with AdamW in float32, products in bfloat16, a step of 8 prompts of 128
-tokens with 16 responses of 64. No chip was used. [plans](README.md) explains plans.
+[configs/smollm2.py](../../configs/smollm2.py) with `source=MODEL,on=chip`: AdamW in
+float32, products in bfloat16, a step of 8 prompts of 128 tokens with 16 responses of
+64. Full fine-tuning trains all parameters. Adapters of rank 32 on every matrix leave a
+base in bfloat16 alone: `{adapters}`. No chip was used. [plans](README.md) explains
+plans.
 
 A cell has what training needs of a device's memory, in GiB, and a time that no update
 can beat at the chip's published peaks. Decoding, evaluations and compilation come on
@@ -61,8 +75,9 @@ and the compiler of v5e takes 12.4.
 {table}
 {flags}
 What does not fit would need fewer bytes a parameter: AdamW in float32 holds 12, and a
-gradient takes 4 more. No setting here changes that without changing what is trained;
-more chips do ([plans](README.md)).
+gradient takes 4 more. Under adapters the base has 2, and its merged copy for sampling 2
+more. No other setting changes that without changing what is trained; more chips do
+([plans](README.md)).
 """
 
 
@@ -74,8 +89,8 @@ class Plan:
         needed, limit: GiB of a device.
         seconds: lower bound of an update; ``None`` if the model does not fit.
         lacking: GiB that a device lacks; 0 if the model fits.
-        flags: of ``--fit``, without the configuration and a mesh that uses all
-            devices for ``fsdp``, as it does by default.
+        flags: of ``--fit``, without the configuration, what is trained, and a mesh
+            that uses all devices for ``fsdp``, as it does by default.
     """
 
     needed: float
@@ -85,33 +100,41 @@ class Plan:
     flags: tuple[str, ...]
 
 
+Key = tuple[str, str, str]
+"""A model, what is trained of it, and a topology."""
+
+
 def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
     """Makes the plans that are missing, and the table."""
     directory = pathlib.Path(workdir)
     directory.mkdir(parents=True, exist_ok=True)
     plans, versions = {}, set()
-    for model in MODELS:
-        for topology in CHIPS:
-            text = _text_of(model, topology, directory)
-            plans[model, topology] = read(text)
-            versions |= set(re.findall(r'^Made on \S+: (.*)\.$', text, re.MULTILINE))
+    for key in itertools.product(MODELS, KINDS, CHIPS):
+        text = _text_of(key, directory)
+        plans[key] = read(text)
+        versions |= set(re.findall(r'^Made on \S+: (.*)\.$', text, re.MULTILINE))
     page = _PAGE.format(
         today=datetime.datetime.now(datetime.UTC).date(),
         versions=' and '.join(sorted(versions)),
+        adapters=' '.join(KINDS['adapters']),
         table=render(rows(plans)),
         flags='\n'.join(flag_lines(plans)),
     )
     atomic_write_text(markdown, page)
 
 
-def _text_of(model: str, topology: str, directory: pathlib.Path) -> str:
+def _text_of(key: Key, directory: pathlib.Path) -> str:
     """Returns a plan, which is made if it is missing."""
-    path = directory / f'{model.rpartition("/")[2]}_{topology.replace(":", "_")}.md'
+    model, kind, topology = key
+    parts = [model.rpartition('/')[2], topology.replace(':', '_')]
+    # Plans of full fine-tuning are older than the others, and have no kind.
+    path = directory / f'{"_".join(parts + [kind] * (kind != "all"))}.md'
     if not path.is_file():
-        logging.info('planning %s for %s', model, topology)
+        logging.info('planning %s, %s, for %s', *key)
         command = [
             *(sys.executable, '-m', 'passk_jax.plan', '--fit'),
             f'--config=configs/smollm2.py:source={model},on=chip',
+            *KINDS[kind],
             *(f'--topology={topology}', '--programs=train'),
             f'--markdown={path}',
         ]
@@ -135,14 +158,15 @@ def read(text: str) -> Plan:
     if not over and not sentence.startswith(_FITS):
         raise InputError(f'{sentence!r} is not the end of a plan by --fit')
     devices = re.search(r'^\S+ (\d+) chips, mesh', text, re.MULTILINE)
-    default = f'--config.mesh.fsdp={devices[1] if devices else ""}'
+    given = {f'--config.mesh.fsdp={devices[1] if devices else ""}'}
+    given |= set(itertools.chain(*KINDS.values()))
     flags = [x for x in settings.split() if not x.startswith('--config=')]
     return Plan(
         float(over[1]) if over else needed,
         limit,
         None if over else _cell(text, 'time, at least'),
         float(over[2]) if over else 0.0,
-        tuple(flag for flag in flags if flag != default),
+        tuple(flag for flag in flags if flag not in given),
     )
 
 
@@ -163,15 +187,13 @@ def _cell(text: str, label: str) -> float:
     raise InputError(f'there is no row {label!r} in the plan')
 
 
-def rows(plans: dict[tuple[str, str], Plan]) -> Sequence[Sequence[str]]:
-    """Makes the table: a row for each model, a column for each topology."""
-    return [
-        ['model', *CHIPS.values()],
-        *(
-            [_short(model), *(_shown(plans[model, x]) for x in CHIPS)]
-            for model in MODELS
-        ),
-    ]
+def rows(plans: dict[Key, Plan]) -> Sequence[Sequence[str]]:
+    """Makes the table: a row for each model and kind, a column for each topology."""
+    table = [['model', 'trained', *CHIPS.values()]]
+    for model, kind in itertools.product(MODELS, KINDS):
+        cells = (_shown(plans[model, kind, topology]) for topology in CHIPS)
+        table.append([_short(model), kind, *cells])
+    return table
 
 
 def _short(model: str) -> str:
@@ -185,11 +207,11 @@ def _shown(plan: Plan) -> str:
     return f'{plan.needed:.1f} of {plan.limit:.1f}, {plan.seconds:.2g} s{note}'
 
 
-def flag_lines(plans: dict[tuple[str, str], Plan]) -> list[str]:
+def flag_lines(plans: dict[Key, Plan]) -> list[str]:
     """Lists the flags with which a model fits, where it needs any."""
     lines = [
-        f'- {_short(model)} on {CHIPS[topology]}: `{" ".join(plan.flags)}`'
-        for (model, topology), plan in plans.items()
+        f'- {_short(model)}, {kind}, on {CHIPS[topology]}: `{" ".join(plan.flags)}`'
+        for (model, kind, topology), plan in plans.items()
         if plan.flags and plan.seconds is not None
     ]
     return ['The flags:', '', *lines, ''] if lines else []

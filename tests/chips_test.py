@@ -3,11 +3,15 @@
 import dataclasses
 import re
 import subprocess
+from collections.abc import Sequence
 
 import pytest
+from absl import flags as absl_flags
 
 from experiments import chips
 from passk_jax import plan
+from passk_jax.cli import config_file
+from passk_jax.cli.flags import parse
 from passk_jax.errors import InputError
 from passk_jax.planning import topologies
 from tests import tiny
@@ -15,13 +19,16 @@ from tests import tiny
 GPU = 'gpu:h100x1'
 
 
-def planned(memory: float | None = None) -> str:
+def planned(memory: float | None = None, flags: Sequence[str] = ()) -> str:
     topology = topologies.parse(GPU)
     if memory is not None:
         chip = dataclasses.replace(topology.chip, memory=memory)
         topology = dataclasses.replace(topology, chip=chip)
-    config = tiny.make_config(mesh__fsdp=1)
-    return plan.plan_that_fits(config, topology, ['train'])[0]
+    arguments = ['plan', '--config=tests/tiny.py', '--config.mesh.fsdp=1', *flags]
+    arguments += ['--topology=cpu:1']
+    config = parse(plan.main, arguments, absl_flags.FlagValues())['config']
+    given = config_file.flags_of(arguments[2:-1])
+    return plan.plan_that_fits(config, topology, ['train'], config_flags=given)[0]
 
 
 def test_a_plan_that_fits_has_its_memory_and_a_time():
@@ -51,6 +58,17 @@ def test_flags_are_all_but_those_that_the_default_mesh_has_anyway():
     )
 
 
+def test_adapters_need_less_and_are_no_flags_of_a_plan(monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    text = planned(flags=chips.KINDS['adapters'])
+    assert '--config.model.lora.rank=32' in text
+    adapted, full = chips.read(text), chips.read(planned())
+    assert adapted.flags == full.flags == ()
+    # The tiny policy has as many parameters as its adapters of rank 32, so compare
+    # what the command says, not how much it needs.
+    assert adapted.needed != full.needed
+
+
 def test_what_ends_otherwise_is_no_plan():
     with pytest.raises(InputError, match='is not the end of a plan by --fit'):
         chips.read(planned().rpartition('These settings')[0])
@@ -65,7 +83,8 @@ def test_the_page_has_a_cell_for_every_model_and_chip(monkeypatch, tmp_path):
 
     def run(command, **_):
         (path,) = (x.partition('=')[2] for x in command if '--markdown=' in x)
-        over = 'Llama' in path
+        over = 'Llama' in path and 'adapters' not in path
+        assert ('--config.model.lora.rank=32' in command) == ('adapters' in path)
         text = texts['1000' if over else 'fits']
         chips.atomic_write_text(path, f'Made on 2026-01-01: jax 1.\n\n{text}')
         started.append(command)
@@ -75,12 +94,15 @@ def test_the_page_has_a_cell_for_every_model_and_chip(monkeypatch, tmp_path):
     page = tmp_path / 'page.md'
     for _ in range(2):
         chips.main(workdir=str(tmp_path / 'plans'), markdown=str(page))
-        assert len(started) == len(chips.MODELS) * len(chips.CHIPS)
+        assert len(started) == len(chips.MODELS) * 2 * len(chips.CHIPS)
     rows = [x for x in page.read_text().splitlines() if x.startswith('| ')]
-    assert len(rows) == len(chips.MODELS) + 2
-    llama = rows[-1]
+    assert len(rows) == 2 * len(chips.MODELS) + 2
+    llama, adapted = rows[-2:]
     assert llama.startswith('| Llama-3.1-8B ')
     assert llama.count('no: lacks') == len(chips.CHIPS)
+    assert re.match(r'\| Llama-3\.1-8B +\| adapters +\| +\d', adapted)
+    assert 'no: lacks' not in adapted
+    assert '--config.model.frozen_dtype=bfloat16`' in page.read_text()
     assert re.search(r'\d of 71\.1, ', rows[2])
     assert ' from jax 1. ' in page.read_text()
 
