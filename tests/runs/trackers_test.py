@@ -1,6 +1,7 @@
 """What TensorBoard, Weights & Biases and trackio get of a run."""
 
 import dataclasses
+import importlib
 import sys
 import types
 
@@ -124,4 +125,9 @@ def test_the_real_trackio_continues_a_run(tmp_path, monkeypatch):
     for step in (0, 1):
         _write(tmp_path, step, step / 2, trackio_project='p')
     (run,) = trackio.Api().runs('p')
-    assert [row['train/reward'] for row in run.history()] == [0.0, 0.5]
+    assert run.config['sizes'] == [1, 2]
+    rows = importlib.import_module('trackio.sqlite_storage').SQLiteStorage.get_logs(
+        'p', run.name
+    )
+    values = [(row['step'], row['train/reward']) for row in rows]
+    assert values == [(0, 0.0), (1, 0.5)]
