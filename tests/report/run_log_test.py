@@ -76,8 +76,7 @@ def test_a_batch_is_described_as_a_hand_does_it():
             'unsolved_problems': 0.25,
             'mixed_problems': 0.5,
             'all_right_problems': 0.25,
-            'zero_signal_problems': 0.5,
-            'equal_reward_problems': 0.5,
+            **dict.fromkeys(('zero_signal_problems', 'equal_reward_problems'), 0.5),
             'pass_at_1': 7 / 16,
             # 1 - C(n - c, 2) / C(4, 2) of 2, 0, 1 and 4 right.
             'pass_at_2': (5 / 6 + 0 + 1 / 2 + 1) / 4,
