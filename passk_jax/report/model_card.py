@@ -17,6 +17,7 @@ from passk_jax.tasks.task import About
 FIGURE = 'curves.png'
 _DATA_SET = re.compile(r'hf://datasets/([^/@]+/[^/@]+)@([^/@]+)')
 _SETTINGS = (
+    'model.source',
     *('advantage.name', 'advantage.k', 'sampling.num_rollouts', 'train.num_prompts'),
     *('train.mini_batch_prompts', 'train.steps', 'optimizer.learning_rate'),
     *('loss.clip_low', 'loss.clip_high', 'loss.kl_coef', 'sampling.temperature'),
@@ -164,9 +165,8 @@ def _cell(row: Row, name: str) -> str:
 
 
 def _training(run: Run, model: Exported) -> str:
-    absent = object()
-    options = [(key, run.option(key, absent)) for key in _SETTINGS]
-    rows = [[f'`{key}`', f'`{value}`'] for key, value in options if value is not absent]
+    options = [(key, run.option(key, '')) for key in _SETTINGS]
+    rows = [[f'`{key}`', f'`{value}`'] for key, value in options if value != '']
     if revision := run.git.get('revision'):
         changes = ', with uncommitted changes' if run.git.get('dirty') else ''
         rows.append(['revision of passk_jax', f'`{revision}`{changes}'])

@@ -109,6 +109,7 @@ def test_settings_data_licences_and_citation_are_there():
     for words in (
         '| `advantage.k` | `4` |',
         '| `seed` | `7` |',
+        '| `model.source` | `me/base@v2` |',
         '| revision of passk_jax | `abcd`, with uncommitted changes |',
         '| jax | 0.10.2 |',
         '| `math` | sums \\| products | MIT | a list |',
@@ -131,6 +132,7 @@ def test_what_is_unknown_is_said():
     assert 'a policy made from scratch' in card
     assert 'No licence is stated' in card
     assert 'base_model' not in head_of(card)
+    assert 'model.source' not in card
     assert 'revision of passk_jax' not in card
     local = make_run(config=CONFIG | {'model': {'source': 'models/x'}})
     assert 'the model in `models/x`' in model_card(local, make_model(base=''), TASKS)
