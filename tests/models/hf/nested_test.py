@@ -83,10 +83,12 @@ def test_a_tower_with_windows_is_read_from_flat_and_from_nested_files():
     assert read(as_saved()) == arch
     # Some versions repeat the fields of the text, and remove the window inside only.
     inner = as_saved()
-    inner['text_config'] |= {'sliding_window': None, 'vision_token_id': 151_654}
-    outer = {'sliding_window': 32_768, 'max_window_layers': 28}
-    repeated = inner | {name: inner['text_config'][name] for name in ('hidden_size',)}
-    assert read(repeated | outer | {'max_window_layers': 28}) == arch
+    inner['text_config'] |= {
+        **{'sliding_window': None, 'max_window_layers': 28},
+        'vision_token_id': 151_654,
+    }
+    outer = {'sliding_window': 32_768, 'max_window_layers': 28, 'hidden_size': 3584}
+    assert read(inner | outer) == arch
     with pytest.raises(ValueError, match='hidden_size is 8 and, in text_config, 3584'):
         read(inner | {'hidden_size': 8})
 
