@@ -209,6 +209,8 @@ def _loss() -> ConfigDict:
             # Not in the paper; 2 is usual where sampler and learner disagree. With
             # top_p or top_k, the weight includes the probability mass that they keep.
             'sampler_weight_cap': 0.0,
+            # Not in the paper; Qwen3 was pretrained with 0.001.
+            'router_aux_coef': 0.0,
         }
     )
 

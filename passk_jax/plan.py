@@ -50,6 +50,7 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.frozen import reads_once
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.planning import (
@@ -63,7 +64,7 @@ from passk_jax.planning import (
 )
 from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
-from passk_jax.planning.programs import PROGRAMS, Program, build
+from passk_jax.planning.programs import PICTURES, PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
@@ -82,12 +83,10 @@ def main(
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
     chips = topologies.parse(topology)
-    names = programs.split(',') if programs else _programs(config)
-    if fit and not programs:
-        # Training never runs this program.
-        names.remove('score')
-    if unknown := set(names) - set(PROGRAMS):
-        raise InputError(f'programs {sorted(unknown)} must be among {list(PROGRAMS)}')
+    names = programs.split(',') if programs else []
+    if unknown := set(names) - {*PROGRAMS, PICTURES}:
+        choices = [*PROGRAMS, PICTURES]
+        raise InputError(f'programs {sorted(unknown)} must be among {choices}')
     if fit:
         config_flags = config_file.flags_of(_arguments(sys.argv))
         text, fitting = plan_that_fits(
@@ -103,10 +102,11 @@ def main(
     return 0 if fitting else 1
 
 
-def _programs(config: ExperimentConfig) -> list[str]:
+def _programs(builder: Builder) -> list[str]:
     """Lists the programs of a configuration."""
-    without = () if config.log.diagnostics_every else ('diagnose',)
-    return [name for name in PROGRAMS if name not in without]
+    first = [PICTURES] if reads_once(builder.policy) else []
+    without = () if builder.log.diagnostics_every else ('diagnose',)
+    return first + [name for name in PROGRAMS if name not in without]
 
 
 def _tell(line: str) -> None:
@@ -151,7 +151,7 @@ def plan(
 
     Args:
         config, topology: the experiment and its devices.
-        names: names of the programs.
+        names: names of the programs; none: all of the experiment.
         tell: called with a line when a program starts and one when it is analysed.
 
     Raises:
@@ -160,7 +160,7 @@ def plan(
     devices = topologies.connect(topology)
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh), devices=devices)
     builder, positions = _read(config, topology, mesh)
-    analyses = []
+    names, analyses = names or _programs(builder), []
     for i, name in enumerate(names, start=1):
         turn = f'({i} of {len(names)})'
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
@@ -202,6 +202,8 @@ def plan_that_fits(
     devices = topologies.connect(topology)
     mesh = meshes.completed(config.mesh, len(devices))
     builder, positions = _read(config, topology, mesh)
+    # Training never runs the score alone.
+    names = names or [name for name in _programs(builder) if name != 'score']
     axes = dataclasses.asdict(config.mesh)
     first = {f'mesh.{x}': mesh.shape[x] for x, size in axes.items() if size == -1}
     first |= meshes.first_mesh(builder, names, topology)

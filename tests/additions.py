@@ -191,7 +191,7 @@ FAMILY = Family(
     },
     rows={
         'passk_jax/models/families/table.py': (
-            ('    qwen3_vl,', '\n    seed_oss,'),
+            ('    qwen3_vl_moe,', '\n    seed_oss,'),
             ('(gemma3_text, olmo3, smollm3', ', seed_oss'),
         ),
     },

@@ -49,9 +49,14 @@ def test_the_verbs_of_the_design_are_there():
         assert f'"""The verb ``{name.lower()}(' in source
 
 
-def test_the_page_of_models_lists_families_that_are_there():
+def test_the_page_of_models_lists_families_with_their_files():
     text = (ROOT / 'docs' / 'models.md').read_text()
-    assert {*re.findall(r'^\| `(\w+)` \|', text, re.MULTILINE)} <= {*FAMILIES}
+    rows = re.findall(r'^\| `(\w+)` \| .*families/(\w+)\.py\) \|$', text, re.MULTILINE)
+    assert len(rows) == len(re.findall(r'^\| `', text, re.MULTILINE)) >= 11
+    for name, file in rows:
+        source = (ROOT / 'passk_jax' / 'models' / 'families' / f'{file}.py').read_text()
+        assert f"model_type='{name}'" in source
+        assert name in FAMILIES
 
 
 def test_there_are_few_pages_and_the_readme_links_to_all():

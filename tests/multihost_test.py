@@ -116,6 +116,31 @@ def test_two_processes_train_as_one_does(tmp_path):
             assert value == pytest.approx(b[name], rel=1e-3, abs=1e-4), name
 
 
+EXPERTS = {
+    'model__family': 'qwen3_moe',
+    'model__arch__num_experts': 4,
+    'model__arch__experts_per_token': 2,
+    'mesh__data': 1,
+    'mesh__tensor': -1,
+    'log__diagnostics_every': 0,
+    'loss__router_aux_coef': 0.01,
+    'model__replay_routing': True,
+}
+
+
+def test_two_processes_share_the_experts_and_train_as_one_does(tmp_path):
+    changes = CHANGES | EXPERTS
+    pair = start_pair(tmp_path / 'two', 'train', *options_of(changes))
+    assert tiny.run(tiny.make_config(**changes), tmp_path / 'one')
+    finish(*pair)
+    both = (lines(tmp_path / name) for name in ('one', 'two'))
+    for a, b in zip(*both, strict=True):
+        assert a['response_length'] == b['response_length']
+        for name in ('reward', 'loss', 'expert_load_max', 'router_aux_loss'):
+            assert a[name] == pytest.approx(b[name], abs=1e-5), name
+        assert b['sampler_gap_max'] < 1e-4
+
+
 # Process 1 judges nothing in time; each says what it trained on.
 _LATE = """
 import dataclasses, hashlib, sys

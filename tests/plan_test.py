@@ -16,6 +16,7 @@ from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.planning import chips, topologies
 from passk_jax.planning.programs import PROGRAMS
 from tests import tiny
+from tests.planning.conftest import make_builder
 
 TINY = '--config=configs/maze_tiny.py'
 
@@ -70,11 +71,11 @@ def test_a_plan_for_this_host_has_every_program():
 
 
 def test_a_diagnosis_is_planned_where_the_configuration_has_it():
-    assert plan._programs(tiny.make_config()) == [
+    assert plan._programs(make_builder(tiny.make_config())) == [
         *('train', 'score', 'weights', 'prefill', 'decode')
     ]
     config = tiny.make_config(log__diagnostics_every=2)
-    assert plan._programs(config) == list(PROGRAMS)
+    assert plan._programs(make_builder(config)) == list(PROGRAMS)
 
 
 def test_a_plan_can_be_of_some_programs():

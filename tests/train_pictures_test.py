@@ -50,10 +50,14 @@ SIZES = ('num_layers', 'embed_dim', 'num_heads', 'num_kv_heads', 'head_dim', 'ml
 
 @pytest.fixture(scope='module')
 def source(tmp_path_factory):
+    return write_source(tmp_path_factory, 'qwen3_vl')
+
+
+def write_source(tmp_path_factory, family):
     directory = tmp_path_factory.mktemp('source')
     # After the last layer, a feature would reach no response.
     sizes = {'max_position_embeddings': 512, 'num_hidden_layers': 3}
-    make_source(directory, 'qwen3_vl', **sizes)
+    make_source(directory, family, **sizes)
     (directory / 'task.py').write_text(TASK)
     return directory
 
@@ -62,7 +66,8 @@ def make_config(source, **changes):
     settings = {
         'task__name': f'{source}/task.py:Pictures',
         'task__params': {},
-        'model__family': 'qwen3_vl',
+        # That of the source.
+        'model__family': '',
         'model__source': str(source),
         'model__tokenizer': 'source',
         'model__arch__tie_embeddings': False,
@@ -78,10 +83,21 @@ def make_config(source, **changes):
     return tiny.make_config(**settings | changes)
 
 
-@pytest.fixture(scope='module', params=[False, True], ids=['frozen', 'trained'])
+@pytest.fixture(
+    scope='module',
+    params=[
+        *(('qwen3_vl', False), ('qwen3_vl', True)),
+        *(('qwen3_vl_moe', False), ('qwen2_5_vl', True)),
+    ],
+    ids=str,
+)
 def finished(request, source, tmp_path_factory):
+    family, trained = request.param
+    if family != 'qwen3_vl':
+        source = write_source(tmp_path_factory, family)
     workdir = tmp_path_factory.mktemp('run')
-    config = make_config(source, model__train_vision=request.param)
+    settings = {'model__family': family, 'model__train_vision': trained}
+    config = make_config(source, **settings)
     assert tiny.run(config, workdir)
     return config, workdir
 

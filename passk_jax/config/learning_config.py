@@ -31,6 +31,9 @@ class LossConfig:
             weights. The weight is the learner's probability of the token over its
             probability when drawn. They differ by the sampler's arithmetic and, with
             top-p or top-k, by the probability mass that these keep.
+        router_aux_coef: weight of the auxiliary loss that balances the load of experts
+            (``learning.expert_load.balance_loss``). Above 0, without
+            ``model.replay_routing``, each update runs its batch once more.
     """
 
     clip_low: float = ranged('lie in (0, 1]', lambda x: 0 < x <= 1)
@@ -45,6 +48,7 @@ class LossConfig:
         'be 0 (no weights) or at least 1',
         lambda x: x == 0 or x >= 1,
     )
+    router_aux_coef: float = not_negative(off=0.0)
 
 
 @section

@@ -67,8 +67,8 @@ def gradient_products(
     3 E gradients in float32 besides those of one chunk's passes.
 
     Args:
-        loss: the learner's loss. Its KL penalty and entropy bonus do not depend on the
-            advantages and are left out.
+        loss: the learner's loss. Its KL penalty, its entropy bonus and the balance of
+            experts do not depend on the advantages and are left out.
         params: the trained parameters of the policy that sampled the rollouts.
         rollouts: P prompts with N responses each.
         advantages: those of each estimator.

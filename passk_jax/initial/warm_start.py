@@ -130,9 +130,10 @@ class DemonstrationLoss(Loss):
         batch: Batch,
         is_first: Bool[Array, ''],
         normalizer: Float[Array, ''],
+        factors: Float[Array, 'E'] | None,
     ) -> tuple[Float[Array, ''], Metrics]:
         """Computes a micro-batch's share of the mean."""
-        del is_first
+        del is_first, factors
         masked = jnp.where(self.mask(batch.rollouts), scores.log_probs, 0.0)
         loss = -masked.sum() / normalizer
         return loss, {'loss': loss, 'problem_loss': -masked.sum((1, 2)) / normalizer}

@@ -6,16 +6,17 @@ import functools
 
 import jax
 from jax import numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
-from passk_jax.config import LossConfig
+from passk_jax.config import LossConfig, SamplingConfig
+from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing
-from passk_jax.learning.expert_load import EXPERT_TOKENS, count_tokens
+from passk_jax.learning.expert_load import EXPERT_TOKENS, balance_loss, count_tokens
 from passk_jax.learning.losses import Mask, Metrics, Tokens
 from passk_jax.learning.packing import Packing
 from passk_jax.masked import masked_max, masked_mean
 from passk_jax.models import policy as policies
-from passk_jax.models.experts import ROUTING
+from passk_jax.models.experts import ROUTER_PROBS, ROUTING
 from passk_jax.models.policy import Params, Policy, TokenScores
 from passk_jax.types import Rollouts
 
@@ -55,6 +56,7 @@ class Loss(abc.ABC):
         is_first: Bool[Array, ''],
         normalizer: Float[Array, ''],
         rows: int | None,
+        factors: Float[Array, 'E'] | None = None,
     ) -> tuple[Float[Array, ''], tuple[Metrics, Tokens]]:
         """Computes a micro-batch's share of its mini-batch's loss.
 
@@ -64,6 +66,8 @@ class Loss(abc.ABC):
             is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
             rows: rows per device, from :func:`packing.switch_on_rows`.
+            factors: ``expert_load.balance_factors`` of the mini-batch, if the loss
+                :attr:`balances`.
 
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
@@ -71,7 +75,7 @@ class Loss(abc.ABC):
             log-probabilities.
         """
         scores = self.score(params, batch, rows)
-        loss, metrics = self.share(scores, batch, is_first, normalizer)
+        loss, metrics = self.share(scores, batch, is_first, normalizer, factors)
         positions = packing.num_positions(batch.rollouts.tokens, rows)
         metrics['positions'] = jnp.float32(positions)
         return loss, jax.lax.stop_gradient((metrics, scores.log_probs))
@@ -96,8 +100,21 @@ class Loss(abc.ABC):
         batch: Batch,
         is_first: Bool[Array, ''],
         normalizer: Float[Array, ''],
+        factors: Float[Array, 'E'] | None,
     ) -> tuple[Float[Array, ''], Metrics]:
         """Computes loss and metrics from the scores of a micro-batch's tokens."""
+
+    @property
+    def balances(self) -> bool:
+        """Returns whether the loss balances the load of experts."""
+        return False
+
+    def count_tokens(
+        self, routing: Int[Array, 'P N T L k'], batch: Batch
+    ) -> Float[Array, 'L E']:
+        """Counts the trained tokens that run each expert of each layer."""
+        num_experts, mask = self.policy.arch.num_experts, self.mask(batch.rollouts)
+        return count_tokens(routing, mask, num_experts=num_experts)
 
     @property
     def vanishes_without_advantages(self) -> bool:
@@ -129,14 +146,37 @@ class BatchLoss(Loss):
 
     config: LossConfig
 
+    @classmethod
+    def configured(
+        cls, policy: Policy, config: LossConfig, sampling: SamplingConfig
+    ) -> 'BatchLoss':
+        """Makes the loss of a run from sections of its config.
+
+        Raises:
+            InputError: it balances experts, and the policy has none.
+        """
+        if config.router_aux_coef:
+            if not policy.arch.num_experts:
+                raise InputError(
+                    f'loss.router_aux_coef={config.router_aux_coef} balances experts, '
+                    'and the policy has none: set it to 0'
+                )
+            arch = dataclasses.replace(policy.arch, keep_router_probs=True)
+            policy = dataclasses.replace(policy, arch=arch)
+        return cls(policy, sampling.temperature, config)
+
     def share(
         self,
         scores: TokenScores,
         batch: Batch,
         is_first: Bool[Array, ''],
         normalizer: Float[Array, ''],
+        factors: Float[Array, 'E'] | None,
     ) -> tuple[Float[Array, ''], Metrics]:
-        """Computes :func:`losses.total_loss`, and sums of the layers' statistics."""
+        """Computes :func:`losses.total_loss`, and sums of the layers' statistics.
+
+        With ``factors`` it adds the loss that balances the experts.
+        """
         rollouts, mask = batch.rollouts, self.mask(batch.rollouts)
         old = jax.lax.stop_gradient(scores.log_probs)
         if batch.old_log_probs is not None:
@@ -156,8 +196,13 @@ class BatchLoss(Loss):
         )
         statistics = dict(scores.statistics)
         if (routing := statistics.pop(ROUTING, None)) is not None:
-            count = {'num_experts': self.policy.arch.num_experts}
-            metrics[EXPERT_TOKENS] = count_tokens(routing, mask, **count)
+            metrics[EXPERT_TOKENS] = self.count_tokens(routing, batch)
+        probs = statistics.pop(ROUTER_PROBS, None)
+        if factors is not None and probs is not None:
+            added = balance_loss(probs, mask, factors)
+            metrics['router_aux_loss'] = added.sum()
+            metrics['problem_loss'] += self.config.router_aux_coef * added
+            loss = metrics['loss'] = metrics['problem_loss'].sum()
         for name, x in statistics.items():
             metrics[losses.LAYERS + name] = jnp.where(mask, x, 0.0).sum()
         return loss, metrics
@@ -165,7 +210,12 @@ class BatchLoss(Loss):
     @property
     def vanishes_without_advantages(self) -> bool:
         """Returns whether only the term of the advantages has a gradient."""
-        return not (self.config.kl_coef or self.config.entropy_coef)
+        return not (self.config.kl_coef or self.config.entropy_coef or self.balances)
+
+    @property
+    def balances(self) -> bool:
+        """Returns whether the loss balances the load of experts."""
+        return self.config.router_aux_coef > 0
 
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.

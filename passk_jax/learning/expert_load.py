@@ -22,6 +22,39 @@ def count_tokens(
     return jnp.sum(runs & mask[..., None, None, None], (0, 1, 2, 4), jnp.float32)
 
 
+def balance_factors(tokens: Float[Array, 'L E'], mask: Bool[Array, '...']) -> jax.Array:
+    """Computes the factors ``[E]`` of :func:`balance_loss`.
+
+    Args:
+        tokens: of the whole mini-batch that ran each expert of each layer.
+        mask: the tokens of the whole mini-batch that count.
+    """
+    num_layers, num_experts = tokens.shape
+    count = jnp.maximum(mask.sum(), 1)
+    return num_experts * tokens.sum(axis=0) / (num_layers * count) / count
+
+
+def balance_loss(
+    probs: Float[Array, 'P N T L E'],
+    mask: Bool[Array, 'P N T'],
+    factors: Float[Array, 'E'],
+) -> Float[Array, 'P']:
+    """Computes each prompt's share of a mini-batch's auxiliary loss.
+
+    ``E * sum_e f_e p_e`` over the tokens of all layers: ``f_e`` is the share of them
+    that run expert e, without a gradient, and ``p_e`` its mean probability (Switch
+    Transformer, arXiv:2101.03961, equations 4 to 6, and ``load_balancing_loss_func`` of
+    transformers). It is k if the load is even. The shares of micro-batches add up.
+
+    Args:
+        probs: of the router.
+        mask: the tokens that count.
+        factors: from :func:`balance_factors`.
+    """
+    values = probs.mean(axis=3) @ jax.lax.stop_gradient(factors)
+    return jnp.where(mask, values, 0.0).sum(axis=(1, 2))
+
+
 def load_metrics(tokens: Float[Array, '*B L E'] | None) -> dict[str, jax.Array]:
     """Computes the metrics of a step.
 

@@ -26,12 +26,17 @@ from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import losses, packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
-from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
+from passk_jax.learning.expert_load import (
+    EXPERT_TOKENS,
+    balance_factors,
+    load_metrics,
+)
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
+from passk_jax.models.experts import ROUTING
 from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sharding import AnyMesh
@@ -96,7 +101,7 @@ class Update:
     ) -> 'Update':
         """Makes the update of a run from sections of its config."""
         return cls(
-            loss=BatchLoss(policy, sampling.temperature, loss),
+            loss=BatchLoss.configured(policy, loss, sampling),
             optimizer=optimizer,
             mesh=mesh,
             num_updates=train.num_prompts // train.mini_batch_prompts,
@@ -226,6 +231,29 @@ class Update:
 
         return jax.lax.map(score_batch, batches)
 
+    def balance_factors(self, weights: Weights, batch: Batch) -> Float[Array, 'E']:
+        """Computes :func:`expert_load.balance_factors` of a mini-batch.
+
+        Only replayed experts are known before a pass.
+        """
+        params, routing = weights.merged, batch.rollouts.routing
+
+        def count(part: Batch) -> Float[Array, 'L E']:
+            def count_in_rows(rows: int | None) -> Float[Array, 'L E']:
+                scores = self.loss.score(params, part, rows)
+                return self.loss.count_tokens(scores.statistics[ROUTING], part)
+
+            sizes = {'sizes': self.pack_sizes}
+            return packing.switch_on_rows(count_in_rows, part.packing, **sizes)
+
+        with jax.named_scope('balance'):
+            if routing is not None:
+                tokens = self.loss.count_tokens(routing, batch)
+            else:
+                parts, _ = self.cut(batch)
+                tokens = jax.lax.map(count, parts).sum(axis=0)
+        return balance_factors(tokens, self.loss.mask(batch.rollouts))
+
     def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
         """Cuts a mini-batch into micro-batches; also returns what joins results."""
         parts = self.num_micro_batches * self.rollout_parts
@@ -240,9 +268,12 @@ class Update:
         """Makes one optimizer step; also returns metrics, and arrays by prompt."""
         (params, opt_state), (is_first, batch) = carry, of_update
         normalizer = self.loss.normalizer(batch.rollouts)
+        factors = None
+        if self.loss.balances:
+            factors = self.balance_factors(Weights(frozen, params), batch)
 
-        def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
-            return self.loss(Weights(frozen, params).merged, *args)
+        def loss(params: Params, *args: Any, **options: Any) -> tuple[jax.Array, Any]:
+            return self.loss(Weights(frozen, params).merged, *args, **options)
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
             arguments = (params, part, is_first, normalizer)
@@ -250,11 +281,11 @@ class Update:
 
             def learn() -> tuple[Params, Any]:
                 gradient = jax.grad(loss, has_aux=True)
-                of_rows = functools.partial(gradient, *arguments)
+                of_rows = functools.partial(gradient, *arguments, factors=factors)
                 return packing.switch_on_rows(of_rows, **rows)
 
             def measure() -> tuple[Params, Any]:
-                of_rows = functools.partial(loss, *arguments)
+                of_rows = functools.partial(loss, *arguments, factors=factors)
                 nothing = jax.tree.map(jnp.zeros_like, params)
                 return nothing, packing.switch_on_rows(of_rows, **rows)[1]
 

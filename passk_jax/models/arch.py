@@ -15,6 +15,8 @@ NORMS = ('before', 'after', 'both')
 """Where a norm stands: before attention and the feed-forward part, or after."""
 NORM_SCALES = ('cast', 'wide', 'one_plus')
 """How a norm scales: in the working dtype; in float32; in float32, by 1 + scale."""
+VISION_BLOCKS = ('gelu', 'swiglu')
+"""Blocks of a tower: LayerNorm and an MLP with GELU; RMSNorm and SwiGLU."""
 REMAT = ('none', 'full', 'attention')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
@@ -50,9 +52,16 @@ class Vision:
         patch_size: pixels of a side of a patch.
         frames: how often a patch repeats a still picture.
         merge_size: a token has the patches of a square with this side.
-        table_size: rows, and columns, of the table of positions.
-        taps: blocks whose outputs the first layers of the decoder read too, ascending.
         image_token: id of the token that each token of a picture replaces.
+        table_size: rows, and columns, of the table of positions; 0: no table, and no
+            bias of patches.
+        taps: blocks whose outputs the first layers of the decoder read too, ascending.
+        block: one of :data:`VISION_BLOCKS`.
+        window_size: pixels of a side of the squares within which patches attend to each
+            other; 0: to all of their picture.
+        global_blocks: blocks in which they attend to all of it, ascending.
+        short_names: a checkpoint calls the tower and the decoder ``visual`` and
+            ``model``, not ``model.visual`` and ``model.language_model``.
     """
 
     depth: int
@@ -62,31 +71,49 @@ class Vision:
     patch_size: int
     frames: int
     merge_size: int
-    table_size: int
-    taps: tuple[int, ...]
     image_token: int
+    table_size: int = 0
+    taps: tuple[int, ...] = ()
+    block: str = 'gelu'
+    window_size: int = 0
+    global_blocks: tuple[int, ...] = ()
+    short_names: bool = False
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and not value > 0:
+            value, optional = getattr(self, field.name), field.default == 0
+            if field.type is int and not (value > 0 or (optional and not value)):
                 raise InputError(f'{field.name}={value} of vision must be positive')
+        if self.block not in VISION_BLOCKS:
+            raise InputError(f'block={self.block!r} of vision: none of {VISION_BLOCKS}')
+        if self.window_size and not self.window_patches:
+            raise InputError(
+                f'window_size={self.window_size} of vision is below the pixels of a '
+                f'token, {self.merge_size * self.patch_size}'
+            )
         if self.embed_dim % (4 * self.num_heads):
             raise InputError(
                 f'embed_dim={self.embed_dim} of vision must be a multiple of 4 '
                 f'num_heads={self.num_heads}: rows and columns each turn pairs'
             )
-        in_order = tuple(sorted(set(self.taps))) == self.taps
-        if not in_order or not set(self.taps) <= set(range(self.depth)):
-            raise InputError(
-                f'taps={self.taps} of vision must ascend, from 0 to below '
-                f'depth={self.depth}'
-            )
+        for name in ('taps', 'global_blocks'):
+            blocks = getattr(self, name)
+            in_order = tuple(sorted(set(blocks))) == blocks
+            if not in_order or not set(blocks) <= set(range(self.depth)):
+                raise InputError(
+                    f'{name}={blocks} of vision must ascend, from 0 to below '
+                    f'depth={self.depth}'
+                )
 
     @property
     def patch_values(self) -> int:
         """Numbers of a patch: three colors of each pixel."""
         return 3 * self.patch_size**2
+
+    @property
+    def window_patches(self) -> int:
+        """Patches of a side of a window, which has whole tokens; 0: no windows."""
+        return self.window_size // self.merge_size // self.patch_size * self.merge_size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +147,8 @@ class Arch:
         experts_per_token: k, how many of them run a token.
         norm_topk_prob: the weights of a token's k experts add up to 1.
         experts: one of ``grouped_products.IMPLEMENTATIONS``.
+        keep_router_probs: a layer's statistics have the router's probabilities.
+        fused_experts: a checkpoint has the experts of a layer as one tensor.
         lora: adapters of matrices of the layers; ``None``: none.
         vision: the tower that reads pictures; ``None``: the model reads only text.
     """
@@ -149,6 +178,8 @@ class Arch:
     experts_per_token: int = 0
     norm_topk_prob: bool = False
     experts: str = 'blocks'
+    keep_router_probs: bool = False
+    fused_experts: bool = False
     lora: Lora | None = None
     vision: Vision | None = None
 
@@ -200,6 +231,12 @@ class Arch:
         if kind == 'moe' and not 1 <= experts_per_token <= num_experts:
             raise InputError(
                 f'{counts}: a token of this family runs 1 to num_experts experts'
+            )
+        if self.fused_experts and self.embed_dim in (self.mlp_dim, 2 * self.mlp_dim):
+            raise InputError(
+                f'embed_dim={self.embed_dim} is mlp_dim={self.mlp_dim} of the experts '
+                'or twice as much, so that files do not say which of two layouts their '
+                'experts have'
             )
         if self.experts not in grouped_products.IMPLEMENTATIONS:
             raise InputError(

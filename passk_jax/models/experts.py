@@ -22,11 +22,15 @@ from passk_jax.models.layers import (
     stream_axes,
 )
 from passk_jax.models.master_weights import Streams
-from passk_jax.models.parameters import Table, kernel
+from passk_jax.models.parameters import Parameter, Part, Table, kernel
 from passk_jax.sharding import shard
 
 ROUTING = 'routing'
 """The statistic ``[P, N, T, k]``: each token's experts, in :func:`routing_dtype`."""
+
+
+ROUTER_PROBS = 'router_probs'
+"""The statistic ``[P, N, T, E]``, if ``Arch.keep_router_probs``."""
 
 
 class Experts(nnx.Module):
@@ -51,15 +55,21 @@ class Experts(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch) -> Table:
-        """Its parameters; a checkpoint has the matrices of each expert."""
-        del arch
-        expert = 'mlp.experts.{expert}.'
+        """Its parameters; a checkpoint has the matrices of each expert, or of all."""
         router = kernel('mlp.gate.weight', 'embed', None)
+        if arch.fused_experts:
+            gate, up = (_fused('gate_up', 'embed', None, part=i) for i in range(2))
+            down = _fused('down', None, 'embed')
+        else:
+            expert = 'mlp.experts.{expert}.'
+            gate = kernel(f'{expert}gate_proj.weight', 'embed', None)
+            up = kernel(f'{expert}up_proj.weight', 'embed', None)
+            down = kernel(f'{expert}down_proj.weight', None, 'embed')
         return {
             'router.kernel': dataclasses.replace(router, decoded_in='float32'),
-            'gate.kernel': kernel(f'{expert}gate_proj.weight', 'embed', None),
-            'up.kernel': kernel(f'{expert}up_proj.weight', 'embed', None),
-            'down.kernel': kernel(f'{expert}down_proj.weight', None, 'embed'),
+            'gate.kernel': gate,
+            'up.kernel': up,
+            'down.kernel': down,
         }
 
     @staticmethod
@@ -94,6 +104,8 @@ class Experts(nnx.Module):
             ROUTING: tuple(x.astype(dtype) for x in chosen),
             'router_entropy': tuple(jax.scipy.special.entr(x).sum(-1) for x in probs),
         }
+        if self.arch.keep_router_probs:
+            statistics[ROUTER_PROBS] = probs
         if routing is not None:
             statistics['rerouted'] = tuple(map(_share_of_others, chosen, own))
         return ys, statistics
@@ -111,6 +123,21 @@ class Experts(nnx.Module):
         if self.arch.norm_topk_prob:
             weights = weights / weights.sum(axis=-1, keepdims=True)
         return weights
+
+
+def _fused(name: str, *axes: str | None, part: int | None = None) -> Parameter:
+    """Declares the matrices of all experts of a layer, which are one tensor.
+
+    Published files have ``[experts, in, out]``. transformers holds ``[experts, out,
+    in]``, and writes that if the model was not read from a published file.
+    """
+    return Parameter(
+        f'mlp.experts.{name}_proj',
+        ('experts', *axes),
+        dims=((0,), (1,), (2,)),
+        other_dims=((0,), (2,), (1,)),
+        part=None if part is None else Part(dim=2, index=part, count=2),
+    )
 
 
 def empty_routing(arch: Arch, *shape: int) -> jax.Array:

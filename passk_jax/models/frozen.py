@@ -6,12 +6,12 @@ full fine-tuning nothing is frozen; with adapters (lora.py), the whole base is.
 """
 
 import dataclasses
-import functools
 from typing import Generic
 
 import jax
 
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.transformer import Transformer
 from passk_jax.types import Images, Leaf, Prompts
 
 
@@ -56,17 +56,24 @@ def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
     Sampler and learner then get their features. A tower of which a part is trained
     reads the pictures wherever the policy runs.
     """
-    if prompts.images is None:
-        return prompts
-    tower = {name for name in params if name.startswith('vision.')}
-    if not tower <= policy.frozen:
+    if prompts.images is None or not reads_once(policy):
         return prompts
     features = _read(policy, params, prompts.images)
     return dataclasses.replace(prompts, images=None, features=features)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def _read(policy: Policy, params: Params, images: Images) -> jax.Array:
+def reads_once(policy: Policy) -> bool:
+    """Returns whether the policy has a tower, and no update changes it."""
+    names = Transformer.parameters(policy.arch)
+    tower = {name for name in names if name.startswith('vision.')}
+    return bool(tower) and tower <= policy.frozen
+
+
+def picture_features(policy: Policy, params: Params, images: Images) -> jax.Array:
+    """Computes the features ``[P, K, M, D]`` of pictures (vision.py)."""
     tower = policy.bind(params).vision
     assert tower is not None  # Only a model with a tower gets pictures.
     return tower(images)
+
+
+_read = jax.jit(picture_features, static_argnums=0)

@@ -8,8 +8,9 @@ braces is a leading axis of the parameter, and each tensor holds one entry of th
 
     model.layers.{layer}.mlp.experts.{expert}.up_proj.weight
 
-are ``L * E`` tensors ``[F, D]`` of one parameter ``[L, E, D, F]``. Whatever reads,
-writes, shards or takes apart a parameter asks its row.
+are ``L * E`` tensors ``[F, D]`` of one parameter ``[L, E, D, F]``. A tensor may also be
+a part of several parameters (:class:`Part`). Whatever reads, writes, shards or takes
+apart a parameter asks its row.
 """
 
 import dataclasses
@@ -18,6 +19,7 @@ import itertools
 import math
 import string
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from passk_jax.errors import InputError
 from passk_jax.models.master_weights import Axes
@@ -33,6 +35,25 @@ Place = tuple[int, ...]
 """Where in a stack: an index for each of its axes."""
 
 
+Dims = tuple[tuple[int, ...], ...]
+"""For each dimension of a tensor, the dimensions that it flattens, slowest first."""
+
+
+class Part(NamedTuple):
+    """Which part of its tensors a parameter is.
+
+    Attributes:
+        dim: dimension behind the stack along which a tensor has several parameters,
+            alone in a dimension of the tensor.
+        index: where in their order.
+        count: how many they are, of equal sizes.
+    """
+
+    dim: int
+    index: int
+    count: int
+
+
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     """The declaration of a parameter.
@@ -45,12 +66,17 @@ class Parameter:
             flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
             ``[J * H, D]``.
         decoded_in: dtype in which sampling reads it; ``''``: the working dtype.
+        other_dims: another layout that files have; ``()``: none. The shape of a tensor
+            says which it has.
+        part: which part of its tensors it is; ``None``: all.
     """
 
     tensor: str
     axes: Axes
-    dims: tuple[tuple[int, ...], ...]
+    dims: Dims
     decoded_in: str = ''
+    other_dims: Dims = ()
+    part: Part | None = None
 
     def __post_init__(self):
         if unknown := [name for name in self.stack if name not in STACKS]:
@@ -87,8 +113,16 @@ class Parameter:
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of a tensor if the parameter has ``shape``."""
-        inner = shape[len(self.stack) :]
+        inner = list(shape[len(self.stack) :])
+        if self.part:
+            inner[self.part.dim] *= self.part.count
         return tuple(math.prod(inner[d] for d in group) for group in self.dims)
+
+    @property
+    def layouts(self) -> tuple['Parameter', ...]:
+        """The row for each layout that files have, the written one first."""
+        other = dataclasses.replace(self, dims=self.other_dims, other_dims=())
+        return (self, other) if self.other_dims else (self,)
 
 
 Table = Mapping[str, Parameter]
@@ -119,8 +153,8 @@ def nested(name: str, table: Table, *, tensors: str = '') -> dict[str, Parameter
 
 def tensors_in_order(
     table: Table, shapes: Mapping[str, tuple[int, ...]]
-) -> Iterator[tuple[str, str, Place]]:
-    """Each tensor, its parameter and its place there, in the order of the network.
+) -> Iterator[tuple[str, list[str], Place]]:
+    """Each tensor, its parameters and its place there, in the order of the network.
 
     All tensors of a layer come before those of the next.
 
@@ -134,7 +168,11 @@ def tensors_in_order(
             for name, row in rows
             for place in row.places(shapes[name])
         ]
-        yield from sorted(tensors, key=lambda tensor: tensor[2][:1])
+        tensors.sort(key=lambda tensor: tensor[2][:1])
+        # Parameters that share a tensor follow each other in the table.
+        for _, parts in itertools.groupby(tensors, lambda x: x[::2]):
+            (tensor, name, place), *more = parts
+            yield tensor, [name, *(name for _, name, _ in more)], place
 
 
 def layers_apart(

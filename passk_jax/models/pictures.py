@@ -44,6 +44,8 @@ class Placed:
     ) -> Float[Array, 'P 1 S D']:
         """Adds the feature that follows this layer of the decoder, if one does."""
         num_taps = self.features.shape[1] - 1
+        if not num_taps:
+            return x
         return jax.lax.cond(
             layer < num_taps, lambda x: x + self.at(layer + 1), lambda x: x, x
         )

@@ -34,7 +34,8 @@ class Rope:
         truncate: yarn rounds the range between the two to whole pairs.
         attention_factor: yarn multiplies cosines and sines by it.
         sections: how many pairs turn by time, row and column where a position has all
-            three (M-RoPE, arXiv:2409.12191); the pairs take turns. ``()``: it has one.
+            three (M-RoPE, arXiv:2409.12191). ``()``: it has one.
+        interleaved: the pairs of the sections take turns, not one after another.
     """
 
     kind: str
@@ -48,6 +49,7 @@ class Rope:
     truncate: bool = True
     attention_factor: float = 1.0
     sections: tuple[int, ...] = ()
+    interleaved: bool = True
 
     def __post_init__(self):
         if self.kind not in KINDS:
@@ -118,6 +120,8 @@ def components(rope: Rope, *, head_dim: int) -> Int[np.ndarray, 'H/2']:
     >>> components(Rope('default', 1e4, sections=(3, 1, 2)), head_dim=12).tolist()
     [0, 1, 2, 0, 0, 2]
     """
+    if not rope.interleaved:
+        return np.repeat(np.arange(3), rope.sections)
     parts = np.zeros(head_dim // 2, int)
     for part in (1, 2):
         parts[part : 3 * rope.sections[part] : 3] = part

@@ -1,16 +1,17 @@
 """The tower that reads pictures.
 
-1. :func:`locate` gives each patch its picture, and its row and column there.
-2. :class:`VisionTower` embeds the patches, runs its blocks and merges neighbouring
-   patches into tokens. Its features are those tokens, and those that it makes of the
-   outputs of its *taps*: the first layers of the decoder add these (DeepStack,
-   arXiv:2406.04334). pictures.py places the features in a prompt.
+:class:`VisionTower` embeds the patches, runs its blocks and merges neighbouring patches
+into tokens. Its features are those tokens, and those that it makes of the outputs of
+its *taps*: the first layers of the decoder add these (DeepStack, arXiv:2406.04334).
+pictures.py places the features in a prompt.
 
-Patches of one picture attend to each other and to nothing else. Pads are a picture of
-their own.
+Patches attend to those of their picture, or of their window of it, and to nothing else.
+Pads are a picture of their own (patches.py).
 """
 
+import dataclasses
 import functools
+from typing import Any
 
 import jax
 from flax import nnx
@@ -21,9 +22,16 @@ from passk_jax.models.arch import Arch, Vision
 from passk_jax.models.attention import MAX_LOGITS, attend_masked
 from passk_jax.models.attention_kernels import key_values
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.layers import BETWEEN_LAYERS, INSIDE_LAYERS, Linear, shard_streams
-from passk_jax.models.master_weights import project, spread
+from passk_jax.models.layers import (
+    BETWEEN_LAYERS,
+    INSIDE_LAYERS,
+    Linear,
+    RMSNorm,
+    shard_streams,
+)
+from passk_jax.models.master_weights import Streams, project, spread
 from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
+from passk_jax.models.patches import locate, windows
 from passk_jax.models.rope import Rope, Turn, frequencies, rotate
 from passk_jax.sharding import local_size
 from passk_jax.types import Images
@@ -39,41 +47,6 @@ PATCH = Parameter(
     dims=((4,), (0,), (1,), (2,), (3,)),
 )
 """The kernel of patches: colors, frames, and a patch's rows and columns."""
-
-
-def locate(
-    grids: Int[Array, 'P I 2'], *, num_patches: int, merge_size: int
-) -> tuple[Int[Array, 'P X'], Int[Array, 'P X 2'], Int[Array, 'P X 2']]:
-    """Locates each patch in its picture.
-
-    The patches of a picture go square by square, each of ``merge_size ** 2`` patches.
-
-    Args:
-        grids: rows and columns of patches of each picture; 0: no picture.
-        num_patches: X, patches and pads of a prompt.
-        merge_size: side of a square.
-
-    Returns:
-        The picture of each patch, the largest number for pads; its row and column
-        there; and the rows and columns of its picture. Those of pads have no meaning.
-    """
-    sizes = grids.prod(-1)
-    ends = jnp.cumsum(sizes, axis=-1)[:, None]
-    patches = jnp.arange(num_patches)
-    pictures = (patches[:, None] >= ends).sum(-1)
-
-    def pick(x: jax.Array) -> jax.Array:
-        """Picks the values of each patch's picture; those of the last for a pad."""
-        at = jnp.minimum(pictures, grids.shape[1] - 1)
-        return jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), 1)
-
-    shapes = pick(grids)
-    number = patches - pick(ends[:, 0] - sizes)
-    square, inner = jnp.divmod(number, merge_size**2)
-    square = jnp.divmod(square, jnp.maximum(1, shapes[..., 1] // merge_size))
-    inner = jnp.divmod(inner, merge_size)
-    places = [merge_size * a + b for a, b in zip(square, inner, strict=True)]
-    return pictures, jnp.stack(places, axis=-1), shapes
 
 
 class LayerNorm(nnx.Module):
@@ -92,7 +65,10 @@ class LayerNorm(nnx.Module):
             'bias': vector(f'{tensor}.bias', None),
         }
 
-    def __call__(self, x: jax.Array) -> jax.Array:
+    def __call__(self, *xs: jax.Array) -> Streams:
+        return tuple(map(self._norm, xs))
+
+    def _norm(self, x: jax.Array) -> jax.Array:
         wide = x.astype(jnp.float32)
         wide = wide - wide.mean(-1, keepdims=True)
         wide = wide * jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + _EPS)
@@ -103,6 +79,30 @@ class LayerNorm(nnx.Module):
         return (wide * scale + bias).astype(x.dtype)
 
 
+def _norm(size: int, arch: Arch, *, stack: tuple[int, ...] = ()) -> Any:
+    if _has_gate(arch):
+        return RMSNorm((size,), dataclasses.replace(arch, norm_eps=_EPS), stack=stack)
+    return LayerNorm(size, arch, stack=stack)
+
+
+def _norm_parameters(tensor: str, arch: Arch) -> Table:
+    if _has_gate(arch):
+        return {'scale': vector(f'{tensor}.weight', None)}
+    return LayerNorm.parameters(tensor)
+
+
+def _linear(name: str, tensor: str, inside: str, outside: str) -> Table:
+    return {
+        f'{name}.kernel': kernel(f'{tensor}.weight', inside, outside),
+        f'{name}.bias': vector(f'{tensor}.bias', 'mlp' if outside == 'mlp' else None),
+    }
+
+
+def _has_gate(arch: Arch) -> bool:
+    assert arch.vision is not None
+    return arch.vision.block == 'swiglu'
+
+
 def _gelu(x: jax.Array, *, approximate: bool) -> jax.Array:
     return jax.nn.gelu(x.astype(jnp.float32), approximate=approximate).astype(x.dtype)
 
@@ -111,7 +111,7 @@ class VisionBlock(nnx.Module):
     """Attention and an MLP, both with a norm before and a residual."""
 
     def __init__(self, arch: Arch, *, stack: tuple[int, ...], rngs: nnx.Rngs):
-        vision, declared = arch.vision, self.parameters()
+        vision, declared = arch.vision, self.parameters(arch)
         assert vision is not None
         D, F, J = vision.embed_dim, vision.mlp_dim, vision.num_heads
         options = {'stack': stack, 'bias': True, 'rngs': rngs}
@@ -119,44 +119,53 @@ class VisionBlock(nnx.Module):
         def linear(name: str, before: tuple, after: tuple) -> Linear:
             return Linear(declared[f'{name}.kernel'], before, after, arch, **options)
 
-        self.attention_norm = LayerNorm(D, arch, stack=stack)
+        self.attention_norm = _norm(D, arch, stack=stack)
         self.qkv = linear('qkv', (D,), (3, J, D // J))
         self.out = linear('out', (J, D // J), (D,))
-        self.mlp_norm = LayerNorm(D, arch, stack=stack)
+        self.mlp_norm = _norm(D, arch, stack=stack)
+        self.gate = linear('gate', (D,), (F,)) if _has_gate(arch) else None
         self.up = linear('up', (D,), (F,))
         self.down = linear('down', (F,), (D,))
         self.scale = (D // J) ** -0.5
 
     @staticmethod
-    def parameters() -> Table:
+    def parameters(arch: Arch) -> Table:
         """Lists the parameters; queries, keys and values are one tensor."""
+        up, down, gate = 'linear_fc1', 'linear_fc2', {}
+        if _has_gate(arch):
+            up, down = 'up_proj', 'down_proj'
+            gate = _linear('gate', 'mlp.gate_proj', 'embed', 'mlp')
         return {
-            **nested('attention_norm', LayerNorm.parameters('norm1')),
+            **nested('attention_norm', _norm_parameters('norm1', arch)),
             'qkv.kernel': kernel('attn.qkv.weight', 'embed', None, 'heads', None),
             'qkv.bias': vector('attn.qkv.bias', None, 'heads', None),
             'out.kernel': kernel('attn.proj.weight', 'heads', None, 'embed', inputs=2),
             'out.bias': vector('attn.proj.bias', None),
-            **nested('mlp_norm', LayerNorm.parameters('norm2')),
-            'up.kernel': kernel('mlp.linear_fc1.weight', 'embed', 'mlp'),
-            'up.bias': vector('mlp.linear_fc1.bias', 'mlp'),
-            'down.kernel': kernel('mlp.linear_fc2.weight', 'mlp', 'embed'),
-            'down.bias': vector('mlp.linear_fc2.bias', None),
+            **nested('mlp_norm', _norm_parameters('norm2', arch)),
+            **gate,
+            **_linear('up', f'mlp.{up}', 'embed', 'mlp'),
+            **_linear('down', f'mlp.{down}', 'mlp', 'embed'),
         }
 
     def __call__(
         self, x: Float[Array, 'P 1 X D'], turn: Turn, pictures: Int[Array, 'P X']
     ) -> Float[Array, 'P 1 X D']:
-        """Runs the patches; ``pictures`` says which attend to each other."""
-        (qkv,) = self.qkv(self.attention_norm(x))
+        """Runs the patches; those of equal ``pictures`` attend to each other."""
+        (qkv,) = self.qkv(*self.attention_norm(x))
         query, key, value = (qkv[:, :, :, i] for i in range(3))
         query, key = rotate(query, turn, scale=self.scale), rotate(key, turn)
         axes = ((*INSIDE_LAYERS[0][:2], None),)
         query, key, value = shard_streams((query, key, value), axes * 3, 'heads', None)
         (mixed,) = self.out(_attend(query, key, value, pictures))
         (x,) = shard_streams((x + mixed,), BETWEEN_LAYERS, None)
-        (hidden,) = self.up(self.mlp_norm(x))
-        hidden = shard_streams((hidden,), INSIDE_LAYERS, 'mlp')[0]
-        (mixed,) = self.down(_gelu(hidden, approximate=True))
+        normed = self.mlp_norm(x)
+        (hidden,) = shard_streams(self.up(*normed), INSIDE_LAYERS, 'mlp')
+        if self.gate is None:
+            hidden = _gelu(hidden, approximate=True)
+        else:
+            (gate,) = shard_streams(self.gate(*normed), INSIDE_LAYERS, 'mlp')
+            hidden = jax.nn.silu(gate) * hidden
+        (mixed,) = self.down(hidden)
         return shard_streams((x + mixed,), BETWEEN_LAYERS, None)[0]
 
 
@@ -198,34 +207,34 @@ class Merger(nnx.Module):
         stack: tuple[int, ...] = (),
         rngs: nnx.Rngs,
     ):
-        vision, declared = arch.vision, self.parameters()
+        vision, declared = arch.vision, self.parameters(arch)
         assert vision is not None
         self.width = vision.embed_dim * vision.merge_size**2
         self.of_square = of_square
         size = self.width if of_square else vision.embed_dim
         sizes = (self.width,), (self.width,), (arch.embed_dim,)
         options = {'stack': stack, 'bias': True, 'rngs': rngs}
-        self.norm = LayerNorm(size, arch, stack=stack)
+        self.norm = _norm(size, arch, stack=stack)
         self.up = Linear(declared['up.kernel'], *sizes[:2], arch, **options)
         self.down = Linear(declared['down.kernel'], *sizes[1:], arch, **options)
 
     @staticmethod
-    def parameters() -> Table:
+    def parameters(arch: Arch) -> Table:
         """Lists the parameters."""
+        norm, up, down = 'norm', 'linear_fc1', 'linear_fc2'
+        if _has_gate(arch):
+            norm, up, down = 'ln_q', 'mlp.0', 'mlp.2'
         return {
-            **nested('norm', LayerNorm.parameters('norm')),
-            'up.kernel': kernel('linear_fc1.weight', 'embed', 'mlp'),
-            'up.bias': vector('linear_fc1.bias', 'mlp'),
-            'down.kernel': kernel('linear_fc2.weight', 'mlp', 'embed'),
-            'down.bias': vector('linear_fc2.bias', None),
+            **nested('norm', _norm_parameters(norm, arch)),
+            **_linear('up', up, 'embed', 'mlp'),
+            **_linear('down', down, 'mlp', 'embed'),
         }
 
     def __call__(self, x: Float[Array, 'P 1 X D']) -> Float[Array, 'P M D']:
         """Merges the patches of each square, which are neighbours."""
-        x = x if self.of_square else self.norm(x)
-        x = x.reshape(*x.shape[:2], -1, self.width)
-        x = self.norm(x) if self.of_square else x
-        (hidden,) = self.up(x)
+        xs = (x,) if self.of_square else self.norm(x)
+        xs = tuple(x.reshape(*x.shape[:2], -1, self.width) for x in xs)
+        (hidden,) = self.up(*(self.norm(*xs) if self.of_square else xs))
         # Not the approximation of the blocks.
         (merged,) = self.down(_gelu(hidden, approximate=False))
         return merged[:, 0]
@@ -242,10 +251,12 @@ class VisionTower(nnx.Module):
         draw = jax.nn.initializers.lecun_normal(in_axis=(0, 1, 2, 3), out_axis=4)
         shape = (3, vision.frames, side, side, vision.embed_dim)
         self.patch_kernel = nnx.Param(draw(rngs.params(), shape, dtype))
-        self.patch_bias = nnx.Param(jnp.zeros(vision.embed_dim, dtype))
-        shape = vision.table_size**2, vision.embed_dim
-        draw = jax.nn.initializers.normal(0.02)
-        self.position_embedding = nnx.Param(draw(rngs.params(), shape, dtype))
+        size, shape = vision.table_size, (vision.table_size**2, vision.embed_dim)
+        zeros = jnp.zeros(vision.embed_dim, dtype)
+        self.patch_bias = nnx.Param(zeros) if size else None
+        draw = functools.partial(jax.nn.initializers.normal(0.02), shape=shape)
+        table = nnx.Param(draw(rngs.params(), dtype=dtype)) if size else None
+        self.position_embedding = table
         self.blocks = VisionBlock(arch, stack=(vision.depth,), rngs=rngs)
         self.merger = Merger(arch, of_square=False, rngs=rngs)
         stack = (len(vision.taps),)
@@ -258,15 +269,15 @@ class VisionTower(nnx.Module):
         """Lists the tower's parameters."""
         vision = arch.vision
         assert vision is not None
-        taps = nested(
-            'taps', Merger.parameters(), tensors='deepstack_merger_list.{tap}.'
-        )
+        bias = vector('patch_embed.proj.bias', None)
+        table = {'patch_bias': bias, 'position_embedding': TABLE}
+        merger, block = Merger.parameters(arch), VisionBlock.parameters(arch)
+        taps = nested('taps', merger, tensors='deepstack_merger_list.{tap}.')
         return {
             'patch_kernel': PATCH,
-            'patch_bias': vector('patch_embed.proj.bias', None),
-            'position_embedding': TABLE,
-            **nested('blocks', VisionBlock.parameters(), tensors='blocks.{block}.'),
-            **nested('merger', Merger.parameters(), tensors='merger.'),
+            **(table if vision.table_size else {}),
+            **nested('blocks', block, tensors='blocks.{block}.'),
+            **nested('merger', merger, tensors='merger.'),
             **(taps if vision.taps else {}),
         }
 
@@ -286,14 +297,23 @@ class VisionTower(nnx.Module):
         x = self._embed(images.patches, places, shapes)
         turn = self._turn(places)
         graphdef, params = nnx.split(self.blocks)
+        is_global = within = None
+        if side := vision.window_patches:
+            within = windows(pictures, places, shapes, side=side)
+            blocks = jnp.array(vision.global_blocks, int)
+            is_global = jnp.isin(jnp.arange(vision.depth), blocks)
 
-        def run(x: jax.Array, params: nnx.State) -> tuple[jax.Array, None]:
-            return nnx.merge(graphdef, params)(x, turn, pictures), None
+        def run(x: jax.Array, of_block: Any) -> tuple[jax.Array, None]:
+            params, is_global = of_block
+            groups = pictures
+            if within is not None:
+                groups = jnp.where(is_global, pictures, within)
+            return nnx.merge(graphdef, params)(x, turn, groups), None
 
         body = jax.checkpoint(run, prevent_cse=False) if self.remat else run
         # Apart, the gradients of a split are joined; slices would be added up.
         stops = [tap + 1 for tap in vision.taps if tap + 1 < vision.depth]
-        leaves, tree = jax.tree.flatten(params)
+        leaves, tree = jax.tree.flatten((params, is_global))
         parts = zip(*(jnp.split(leaf, stops) for leaf in leaves), strict=True)
         outputs = []
         for part in parts:
@@ -318,6 +338,8 @@ class VisionTower(nnx.Module):
         weight = self.patch_kernel[...].sum(axis=1).reshape(-1, self.vision.embed_dim)
         x = (patches[:, None].astype(self.dtype),)
         (x,) = project(x, weight, 1, (None, 'embed'))
+        if self.patch_bias is None or self.position_embedding is None:
+            return shard_streams((x,), BETWEEN_LAYERS, None)[0]
         x = x + spread(self.patch_bias[...], x.shape, x.dtype)
         size = self.vision.table_size
         steps = (size - 1) / jnp.maximum(shapes - 1, 1).astype(jnp.float32)

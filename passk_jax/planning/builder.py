@@ -7,6 +7,7 @@ prompt and response is as long as the configuration allows.
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -20,16 +21,21 @@ from passk_jax.learning import state as states
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.experts import routing_dtype
-from passk_jax.models.frozen import Weights, reference_params, split_weights
+from passk_jax.models.frozen import (
+    Weights,
+    reads_once,
+    reference_params,
+    split_weights,
+)
 from passk_jax.models.policy import Cache, Policy
 from passk_jax.models.transformer import Prefix
-from passk_jax.planning.flops import model_flops
+from passk_jax.planning.flops import model_flops, picture_flops
 from passk_jax.sampling import sampler
 from passk_jax.sampling.plain_loop import Record, empty_record
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.sharding import AnyMesh
-from passk_jax.types import Prompts, Rollouts
+from passk_jax.types import Images, Prompts, Rollouts
 
 Shapes = dict[str, jax.ShapeDtypeStruct]
 
@@ -123,11 +129,43 @@ class Builder:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=placed)
 
     def prompts(self) -> Prompts[jax.ShapeDtypeStruct]:
-        """Makes the shapes of a step's prompts."""
+        """Makes the shapes of a step's prompts.
+
+        If the policy reads pictures, all their tokens may be of pictures.
+        """
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
         by_prompt = self.array(('batch',), (P,), jnp.int32)
         tokens = self.array(('batch', None), (P, S), jnp.int32)
-        return Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
+        prompts = Prompts(tokens, lengths=by_prompt, problem_ids=by_prompt)
+        arch, axes = self.policy.arch, ('batch', None, None)
+        if arch.vision is None:
+            return prompts
+        positions = self.array(axes, (P, S, 3), jnp.int32)
+        prompts = dataclasses.replace(prompts, positions=positions)
+        if not reads_once(self.policy):
+            return dataclasses.replace(prompts, images=self.images())
+        shape = P, 1 + len(arch.vision.taps), S, arch.embed_dim
+        features = self.array((*axes, None), shape, jnp.dtype(arch.dtype))
+        return dataclasses.replace(prompts, features=features)
+
+    @property
+    def patches(self) -> tuple[int, int]:
+        """Patches of a prompt whose tokens are all of pictures, and of the largest."""
+        vision, most = self.policy.arch.vision, self.data.max_picture_pixels
+        assert vision is not None
+        tokens = self.data.max_prompt_tokens
+        of_token = vision.merge_size**2
+        largest = most // (of_token * vision.patch_size**2) if most else tokens
+        return of_token * tokens, of_token * min(tokens, max(1, largest))
+
+    def images(self) -> Images[jax.ShapeDtypeStruct]:
+        """Makes the shapes of the pictures of a step's prompts."""
+        vision, (X, largest) = self.policy.arch.vision, self.patches
+        assert vision is not None
+        P, axes = self.train.num_prompts, ('batch', None, None)
+        patches = self.array(axes, (P, X, vision.patch_values), jnp.float32)
+        grids = self.array(axes, (P, math.ceil(X / largest), 2), jnp.int32)
+        return Images(patches, grids)
 
     def shape_by_rollout(self, dtype: Any) -> jax.ShapeDtypeStruct:
         """Makes the shape ``[P, N]`` of a number for each of a step's rollouts."""
@@ -227,14 +265,29 @@ class Builder:
         )
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
         layers = (KeyValues(keys, values),) * arch.num_layers
-        return Prefix(layers, lengths, self.prompt_routing(num_prompts))
+        after = lengths if arch.vision else None
+        return Prefix(layers, lengths, self.prompt_routing(num_prompts), after)
 
     def forward_flops(self, *, responses: bool = True) -> float:
-        """Counts the FLOPs of a pass over a step's prompts, and over its responses."""
-        return model_flops(
+        """Counts the FLOPs of a pass over a step's prompts, and over its responses.
+
+        They are without those of a tower that reads the pictures once.
+        """
+        of_pictures = 0.0
+        if self.policy.arch.vision and not reads_once(self.policy):
+            of_pictures = self.picture_flops()
+        return of_pictures + model_flops(
             self.policy.arch,
             num_prompts=self.train.num_prompts,
             num_rollouts=responses * self.sampling.num_rollouts,
             prompt_tokens=self.data.max_prompt_tokens,
             response_tokens=responses * self.sampling.max_response_tokens,
         )
+
+    def picture_flops(self) -> float:
+        """Counts the FLOPs of the tower that reads a step's pictures."""
+        patches, largest = self.patches
+        vision, embed = self.policy.arch.vision, self.policy.arch.embed_dim
+        assert vision is not None
+        per_prompt = picture_flops(vision, patches, largest=largest, embed_dim=embed)
+        return self.train.num_prompts * per_prompt

@@ -28,7 +28,7 @@ from passk_jax.models.policy import Policy
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, abstract_mesh, shard_bytes, tree_bytes
 from passk_jax.planning.decoding import is_scheduled
-from passk_jax.planning.programs import Program, build, make_diagnose
+from passk_jax.planning.programs import PICTURES, Program, build, make_diagnose
 from passk_jax.types import Prompts
 
 # The kernels of every chip work on tiles of this many tokens.
@@ -114,6 +114,8 @@ def held(program: Program) -> float:
 
 def _count_known_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a program allocates on a device, as far as shapes tell."""
+    if name == PICTURES:
+        return shard_bytes(builder.prompts().features)
     if name == 'prefill':
         return shard_bytes(builder.prefix(builder.train.num_prompts))
     if name == 'weights':
@@ -137,11 +139,17 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
 
 def _backward(builder: Builder) -> tuple[float, float]:
     """Counts what a device keeps for the backward pass, and what it recomputes."""
-    arch = builder.policy.arch
+    arch, train = builder.policy.arch, builder.train
+    policy = Policy(arch, head_chunk_tokens=1, frozen=builder.policy.frozen)
+    train = dataclasses.replace(train, num_prompts=train.micro_batch_prompts)
+    prompts = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype),
+        dataclasses.replace(builder, train=train).prompts(),
+    )
     saved_bytes, all_bytes = (
         _activation_bytes(
-            Policy(dataclasses.replace(arch, remat=remat), head_chunk_tokens=1),
-            (builder.train.micro_batch_prompts, builder.data.max_prompt_tokens),
+            dataclasses.replace(policy, arch=dataclasses.replace(arch, remat=remat)),
+            prompts,
             builder.pass_rollouts,
             builder.sampling.max_response_tokens,
         )
@@ -166,16 +174,19 @@ def _hidden_bytes(builder: Builder, name: str) -> tuple[float, float]:
         for axes, shape in zip(BETWEEN_LAYERS, ((P, 1, S), (P, N, T)), strict=True)
     )
     alone = {'weights': prompts, 'prefill': prompts, 'decode': responses}
+    alone[PICTURES] = prompts
     arrays = alone.get(name, (prompts, responses))
     return shard_bytes(arrays), tree_bytes(arrays)
 
 
 @functools.lru_cache(maxsize=1024)
 def _activation_bytes(
-    policy: Policy, prompts_shape: tuple[int, int], num_rollouts: int, num_tokens: int
+    policy: Policy,
+    prompts: Prompts[jax.ShapeDtypeStruct],
+    num_rollouts: int,
+    num_tokens: int,
 ) -> float:
     """Counts activations between forward and backward pass, on all devices."""
-    P, _ = prompts_shape
     log_probs = functools.partial(policies.token_log_probs, policy, temperature=1.0)
 
     def saved_arrays(
@@ -184,9 +195,8 @@ def _activation_bytes(
         # The backward function is a pytree of the arrays it needs.
         return jax.vjp(lambda params: log_probs(params, prompts, tokens), params)[1]
 
-    integers = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.int32)
-    prompts = Prompts(integers(prompts_shape), integers((P,)), integers((P,)))
-    tokens = integers((P, num_rollouts, num_tokens))
+    shape = len(prompts.lengths), num_rollouts, num_tokens
+    tokens = jax.ShapeDtypeStruct(shape, jnp.int32)
     # A mesh of one device splits nothing.
     mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
     with jax.sharding.use_abstract_mesh(mesh):

@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from passk_jax.models.arch import Arch
+from passk_jax.models.arch import Arch, Vision
 from passk_jax.models.feed_forward import FEED_FORWARDS
 from passk_jax.sharding import RULES, axes_of
 
@@ -202,6 +202,29 @@ def forward_flops(
     seen = per_pair * _pairs(arch, T, before=S[:, None]).sum(axis=-1)
     of_responses = tokens * token_flops(arch) + seen
     return of_prompts + of_responses + 2.0 * head * np.maximum(1, tokens)
+
+
+def picture_flops(
+    vision: Vision, num_patches: int, *, largest: int, embed_dim: int
+) -> float:
+    """Counts the FLOPs of the tower that reads so many patches, forward.
+
+    Args:
+        vision: the tower.
+        num_patches: of all pictures.
+        largest: patches of each picture.
+        embed_dim: D, of the decoder.
+    """
+    D, merged = vision.embed_dim, vision.embed_dim * vision.merge_size**2
+    mlp = (3 if vision.block == 'swiglu' else 2) * vision.mlp_dim
+    num_global = len(vision.global_blocks) if vision.window_size else vision.depth
+    in_window = min(largest, vision.window_patches**2)
+    # Queries, keys, values and outputs, and the MLP.
+    matrices = vision.depth * (4 * D * D + mlp * D) + vision.patch_values * D
+    seen = num_global * largest + (vision.depth - num_global) * in_window
+    mergers = (1 + len(vision.taps)) * (merged + embed_dim) * merged
+    per_patch = 2 * matrices + 4.0 * D * seen + 2 * mergers / vision.merge_size**2
+    return num_patches * per_patch
 
 
 def train_passes(

@@ -4,6 +4,8 @@
 * Sampling has three: ``weights`` casts and gathers the weights, ``prefill`` runs the
   prompts, and ``decode`` generates tokens in a loop (decoding.py).
 * ``diagnose`` compares gradients, if ``log.diagnostics_every`` is set.
+* ``pictures`` reads the pictures once a step, if the policy does and its tower is
+  frozen. Else the tower runs in the others.
 
 They call the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with
 shardings instead of arrays, so planning makes and reads no weight. Every prompt and
@@ -21,10 +23,12 @@ from jax import numpy as jnp
 from jax.sharding import AbstractMesh, Mesh
 
 from passk_jax.diagnostics.step import Diagnose
+from passk_jax.errors import InputError
 from passk_jax.learning import rollout_parts
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
+from passk_jax.models.frozen import picture_features, reads_once
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.flops import decode_flops, train_passes
@@ -37,7 +41,7 @@ class Program:
     """A jitted function and the shapes that it is called with.
 
     Attributes:
-        name: one of :data:`PROGRAMS`.
+        name: one of :data:`PROGRAMS` or :data:`PICTURES`.
         function: jitted, with the donations of a run.
         arguments, mesh: ``ShapeDtypeStruct`` with shardings on this mesh.
         resident: bytes that a device holds besides the arguments while the program
@@ -59,8 +63,12 @@ class Program:
 
 
 def build(builder: Builder, name: str) -> Program:
-    """Makes the program of a name in :data:`PROGRAMS`."""
-    return PROGRAMS[name](builder)
+    """Makes the program of a name in :data:`PROGRAMS`, or :data:`PICTURES`.
+
+    Raises:
+        InputError: the policy does not read pictures once a step.
+    """
+    return (_pictures if name == PICTURES else PROGRAMS[name])(builder)
 
 
 def _train(builder: Builder) -> Program:
@@ -195,6 +203,26 @@ def _diagnose(builder: Builder) -> Program:
     )
 
 
+def _pictures(builder: Builder) -> Program:
+    policy, state = builder.policy, builder.state()
+    if not reads_once(policy):
+        raise InputError(
+            f'program {PICTURES!r} is of policies with a frozen tower that reads '
+            'pictures, and this one has none'
+        )
+    return Program(
+        PICTURES,
+        jax.jit(functools.partial(picture_features, policy)),
+        (builder.weights().merged, builder.images()),
+        builder.mesh,
+        shard_bytes((state.opt_state, builder.reference())),
+        builder.picture_flops(),
+        math.prod(builder.prompts().tokens.shape),
+    )
+
+
+PICTURES = 'pictures'
+"""The program of a frozen tower."""
 PROGRAMS: Mapping[str, Callable[[Builder], Program]] = {
     'train': _train,
     'score': _score,

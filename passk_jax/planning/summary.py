@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from passk_jax.models import policy as policies
+from passk_jax.models.frozen import reads_once
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.chips import GIB
@@ -81,9 +82,12 @@ def notes(
         most = max_positions - builder.data.max_prompt_tokens
         lines.append(f'The model has positions for responses of {most:,} tokens.')
     if builder.policy.arch.vision:
+        patches, largest = builder.patches
+        once = reads_once(builder.policy)
         lines.append(
-            'Prompts count as text: patches of pictures, and what the tower computes '
-            'of them, are left out.'
+            'All tokens of a prompt count as those of pictures: '
+            f'{patches:,} patches, at most {largest:,} of a picture. The tower reads '
+            f'them {"once a step" if once else "wherever a prompt runs"}.'
         )
     for analysis in analyses:
         loops = (analysis.costs or analysis.traced).unknown_loops

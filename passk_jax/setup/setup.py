@@ -40,6 +40,7 @@ from passk_jax.data.pictures import PictureReader, split_at_pictures
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import add_adapters, initial_params
 from passk_jax.initial.warm_start import WarmStartData
+from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
@@ -329,6 +330,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         frozen_dtype=config.model.frozen_dtype,
         replay_routing=config.model.replay_routing,
     )
+    for stage in stages_of(config):
+        BatchLoss.configured(policy, stage.config.loss, stage.config.sampling)
     sizes = config.model.source or config.model.arch
     shapes = policies.param_shapes(policy, mesh)
     capacity.check_params(shapes, mesh, sizes=sizes)

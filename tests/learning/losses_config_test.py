@@ -17,6 +17,7 @@ CONFIG = LossConfig(
     kl_estimator='k1',
     mask_truncated=False,
     sampler_weight_cap=0.0,
+    router_aux_coef=0.0,
 )
 OTHERS = {
     'clip_low': 0.2,

@@ -33,6 +33,26 @@ VISION = Vision(
 )
 
 
+# Of a family's own; its windows are of 2 x 2 tokens.
+OWN_VISION: dict[str, dict[str, Any]] = {
+    'qwen2_5_vl': {
+        'table_size': 0,
+        'taps': (),
+        'window_size': 17,
+        'global_blocks': (1,),
+    }
+}
+
+
+def family_vision(name: str, **changes: Any) -> Vision | None:
+    """A small tower of a family, if it has one."""
+    parts = family_of(name).vision
+    if parts is None:
+        return None
+    pieces = {**parts.pieces, **OWN_VISION.get(name, {})}
+    return dataclasses.replace(VISION, **pieces | changes)
+
+
 def tiny_arch(
     *,
     windows: Sequence[int] = (0,),
@@ -68,8 +88,9 @@ def family_arch(name: str, *, rope: Rope = ROPE, **changes: Any) -> Arch:
     """A small network of a family, with a tower if the family has one."""
     parts, head_dim = family_of(name), changes.get('head_dim', 8)
     if parts.vision:
-        rope = dataclasses.replace(rope, sections=equal_sections(head_dim))
-        changes = {'vision': VISION} | changes
+        sections, turns = equal_sections(head_dim), parts.vision.interleaved
+        rope = dataclasses.replace(rope, sections=sections, interleaved=turns)
+        changes = {'vision': family_vision(name)} | changes
     kinds = {'feed_forward': parts.feed_forward, **parts.pieces}
     return tiny_arch(rope=rope, **kinds | changes)
 

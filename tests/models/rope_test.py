@@ -122,6 +122,11 @@ def test_pairs_take_turns_in_time_row_and_column(sections):
             np.testing.assert_array_equal(have, of_part)
 
 
+def test_sections_may_follow_one_another():
+    settings = Rope('default', 1e4, sections=(1, 2, 3), interleaved=False)
+    assert rope.components(settings, head_dim=12).tolist() == [0, 1, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize('sections', [(4, 4), (5, 4, -1), (1, 1, 1, 1)])
 def test_sections_are_three(sections):
     with pytest.raises(ValueError, match='must have three sections'):

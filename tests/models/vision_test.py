@@ -8,10 +8,10 @@ import pytest
 import torch
 import transformers
 from flax import nnx
-from transformers.vision_utils import get_vision_position_ids
 
 from passk_jax.models import vision
 from passk_jax.models.arch import Vision
+from passk_jax.models.families.table import family_of
 from passk_jax.models.vision import VisionTower
 from passk_jax.types import Images
 from tests.models import oracle
@@ -33,29 +33,23 @@ def make_images(seed=0, pads=True):
     return Images(values, grids)
 
 
-def make_pair(**changes):
+def make_pair(family='qwen3_vl', **changes):
     """Their tower with random parameters, and ours with the same."""
-    sizes = dataclasses.replace(oracle.VISION, **changes)
+    parts, sizes = family_of(family).vision, oracle.family_vision(family, **changes)
+    fields = {name: getattr(sizes, ours) for ours, name in parts.sizes.items()}
+    fields |= {name: list(x) for name, x in fields.items() if isinstance(x, tuple)}
+    if 'table_size' in parts.sizes:
+        fields[parts.sizes['table_size']] **= 2
     config = transformers.AutoConfig.for_model(
-        'qwen3_vl_vision',
-        depth=sizes.depth,
-        hidden_size=sizes.embed_dim,
-        intermediate_size=sizes.mlp_dim,
-        num_heads=sizes.num_heads,
-        patch_size=sizes.patch_size,
-        spatial_merge_size=sizes.merge_size,
-        temporal_patch_size=sizes.frames,
-        out_hidden_size=32,
-        num_position_embeddings=sizes.table_size**2,
-        deepstack_visual_indexes=list(sizes.taps),
+        parts.vision_types[0], **fields, out_hidden_size=32
     )
     theirs = transformers.AutoModel.from_config(config, attn_implementation='eager')
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, x in theirs.named_parameters():
             x.copy_(0.2 * torch.randn(x.shape, generator=generator))
-            x += 'norm' in name and name.endswith('weight')
-    arch = oracle.family_arch('qwen3_vl', vision=sizes)
+            x += ('norm' in name or 'ln_q' in name) and name.endswith('weight')
+    arch = oracle.family_arch(family, vision=sizes)
     tower = nnx.eval_shape(lambda: VisionTower(arch, rngs=nnx.Rngs(0)))
     shapes = {'.'.join(k): x for k, x in nnx.to_flat_state(nnx.state(tower))}
     table = VisionTower.parameters(arch)
@@ -79,9 +73,19 @@ def features(tower, images):
     return tower(images)
 
 
-@pytest.mark.parametrize('taps', [(0, 1), (0, 2), (2,), ()])
-def test_features_are_those_of_transformers(taps):
-    theirs, ours = make_pair(taps=taps)
+@pytest.mark.parametrize(
+    ('family', 'changes'),
+    [
+        *(('qwen3_vl', {'taps': taps}) for taps in ((0, 1), (0, 2), (2,), ())),
+        ('qwen3_vl_moe', {}),
+        *(('qwen2_5_vl', {'global_blocks': blocks}) for blocks in ((1,), (0, 2), ())),
+        # Of a token, of three, and larger than any picture.
+        *(('qwen2_5_vl', {'window_size': size}) for size in (8, 24, 512)),
+    ],
+    ids=str,
+)
+def test_features_are_those_of_transformers(family, changes):
+    theirs, ours = make_pair(family, **changes)
     images = make_images()
     have = features(ours, images)
     for p, grids in enumerate(GRIDS):
@@ -94,8 +98,8 @@ def test_features_are_those_of_transformers(taps):
                 torch.tensor(patches.reshape(count, -1)),
                 grid_thw=torch.tensor([(1, *grid) for grid in grids]),
             )
-        wanted = [want.pooler_output, *want.deepstack_features]
-        assert have.shape[1] == len(wanted) == 1 + len(taps)
+        wanted = [want.pooler_output, *getattr(want, 'deepstack_features', ())]
+        assert have.shape[1] == len(wanted) == 1 + len(ours.vision.taps)
         for k, x in enumerate(wanted):
             x = x.numpy()
             error = np.abs(have[p, k, : count // 4] - x).max()
@@ -103,27 +107,9 @@ def test_features_are_those_of_transformers(taps):
             assert np.abs(x).max() > 0.5
 
 
-def test_a_patch_has_its_place_in_its_picture():
-    images = make_images()
-    pictures, places, shapes = vision.locate(
-        images.grids, num_patches=PATCHES, merge_size=2
-    )
-    for p, grids in enumerate(GRIDS):
-        want = [
-            (number, *place, *grid)
-            for number, grid in enumerate(grids)
-            for place in get_vision_position_ids(
-                torch.tensor([[1, *grid]]), spatial_merge_size=2
-            ).tolist()
-        ]
-        have = np.concatenate([pictures[p, :, None], places[p], shapes[p]], axis=-1)
-        np.testing.assert_array_equal(have[: len(want)], np.reshape(want, (-1, 5)))
-        # A pad is in none of the pictures.
-        assert (pictures[p, len(want) :] == images.grids.shape[1]).all()
-
-
-def test_neither_pads_nor_other_pictures_change_a_feature():
-    _, tower = make_pair()
+@pytest.mark.parametrize('family', ['qwen3_vl', 'qwen2_5_vl'])
+def test_neither_pads_nor_other_pictures_change_a_feature(family):
+    _, tower = make_pair(family)
     have = features(tower, make_images())
     without = features(tower, make_images(pads=False))
     for p, grids in enumerate(GRIDS):
@@ -158,6 +144,13 @@ def test_attention_in_chunks_is_that_at_once(monkeypatch):
         ({'embed_dim': 12}, 'embed_dim=12 of vision must be a multiple of 4'),
         ({'merge_size': 0}, 'merge_size=0 of vision must be positive'),
         ({'image_token': 16}, 'image_token=16 of vision is not below vocab_size=16'),
+        ({'global_blocks': (2, 1)}, r'global_blocks=\(2, 1\) of vision must ascend'),
+        ({'block': 'geglu'}, r"block='geglu' of vision: none of \('gelu', 'swiglu'\)"),
+        (
+            {'window_size': 7},
+            'window_size=7 of vision is below the pixels of a token, 8',
+        ),
+        ({'window_size': -8}, 'window_size=-8 of vision must be positive'),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(changes, words):

@@ -12,6 +12,7 @@ from passk_jax.planning import topologies
 from passk_jax.planning.builder import Builder
 from passk_jax.setup import model
 from tests import tiny
+from tests.models import oracle
 
 
 def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder:
@@ -37,6 +38,21 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
         advantage=config.advantage,
         log=config.log,
     )
+
+
+def make_pictured(
+    family: str = 'qwen3_vl', *, trained: bool = False, max_pixels: int = 0
+) -> Builder:
+    """The tiny experiment of a policy that reads pictures, perhaps with its tower."""
+    builder = make_builder()
+    arch = oracle.family_arch(family)
+    names = policies.Transformer.parameters(arch)
+    tower = {name for name in names if name.startswith('vision.')}
+    policy = policies.Policy(
+        arch, head_chunk_tokens=64, frozen=frozenset(() if trained else tower)
+    )
+    data = dataclasses.replace(builder.data, max_picture_pixels=max_pixels)
+    return dataclasses.replace(builder, policy=policy, data=data)
 
 
 def on_devices(builder: Builder) -> Builder:

@@ -6,9 +6,9 @@ from passk_jax.planning import fits
 from passk_jax.planning.analysis import Analysis, Memory, analyse
 from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import Flops
-from passk_jax.planning.programs import PROGRAMS, build
+from passk_jax.planning.programs import PICTURES, PROGRAMS, build
 from tests import tiny
-from tests.planning.conftest import make_builder, on_devices
+from tests.planning.conftest import make_builder, make_pictured, on_devices
 
 
 @pytest.fixture
@@ -55,6 +55,24 @@ def test_the_estimate_of_another_pass_is_near_the_compilers(topology):
         real = analyse(build(on_devices(other), 'train'), topology)
         have = fits.estimate(now, builder, other) - now.memory.total
         assert have == pytest.approx(real.memory.total - now.memory.total, rel=0.25)
+
+
+def test_a_tower_that_is_trained_has_activations():
+    frozen, trained = make_pictured(), make_pictured(trained=True)
+    have, want = (
+        fits.count_bytes(x, 'train') - fits.count_held_bytes(x, 'train')
+        for x in (trained, frozen)
+    )
+    # All that its blocks keep of every patch, besides its gradient.
+    gradient = shard_bytes(trained.state().params) - shard_bytes(frozen.state().params)
+    patches, _ = trained.patches
+    vision, train = trained.policy.arch.vision, trained.train
+    one = 4 * train.micro_batch_prompts * patches * vision.embed_dim * vision.depth
+    assert have - want - gradient > one / trained.mesh.size
+    features = shard_bytes(frozen.prompts().features)
+    named = (fits.count_bytes, fits.count_held_bytes)
+    total, held = (count(frozen, PICTURES) for count in named)
+    assert total - held == features
 
 
 def test_a_single_layer_is_not_smaller_for_being_computed_anew(builder, topology):

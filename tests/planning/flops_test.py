@@ -11,11 +11,12 @@ from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models.expert_products import mix
+from passk_jax.models.frozen import picture_features
 from passk_jax.models.layers import INSIDE_LAYERS
 from passk_jax.planning import flops
 from passk_jax.planning.builder import abstract_mesh
 from passk_jax.planning.flops import Flops, model_flops, program_flops
-from passk_jax.types import Prompts
+from passk_jax.types import Images, Prompts
 from tests.models import oracle
 from tests.planning.conftest import make_builder
 
@@ -33,6 +34,42 @@ def test_a_product_is_two_flops_a_multiplication():
 def test_batch_axes_of_a_product_count_once():
     have = traced(lambda x, y: jnp.einsum('bij,bjk->bik', x, y), (4, 3, 5), (4, 5, 7))
     assert have.total == 2 * 4 * 3 * 5 * 7
+
+
+@pytest.mark.parametrize(
+    ('family', 'changes'),
+    [
+        ('qwen3_vl', {}),
+        ('qwen3_vl', {'taps': ()}),
+        # A window that has all of the picture, and none.
+        ('qwen2_5_vl', {'window_size': 10**4}),
+        ('qwen2_5_vl', {'global_blocks': (0, 1, 2)}),
+        ('qwen2_5_vl', {}),
+    ],
+    ids=str,
+)
+def test_the_flops_of_a_tower_are_those_of_its_program(family, changes):
+    arch = oracle.family_arch(family, vision=oracle.family_vision(family, **changes))
+    policy, vision = policies.Policy(arch, head_chunk_tokens=1), arch.vision
+    P, X = 3, 64
+    mesh = abstract_mesh(dict.fromkeys(sharding.MESH_AXES, 1))
+    images = Images(
+        jax.ShapeDtypeStruct((P, X, vision.patch_values), jnp.float32),
+        jax.ShapeDtypeStruct((P, 1, 2), jnp.int32),
+    )
+    with jax.sharding.use_abstract_mesh(mesh):
+        params = policies.param_shapes(policy, mesh)
+        read = jax.jit(picture_features, static_argnums=0)
+        have = program_flops(read.trace(policy, params, images).jaxpr).total / P
+    # The table is read by a product, of which only four entries count.
+    have -= 2 * X * vision.table_size**2 * vision.embed_dim
+    want = flops.picture_flops(vision, X, largest=X, embed_dim=arch.embed_dim)
+    if 0 < vision.window_patches**2 < X:
+        # The program masks what is not in a window.
+        windowed = vision.depth - len(vision.global_blocks)
+        masked = X - vision.window_patches**2
+        want += 4 * X * windowed * masked * vision.embed_dim
+    assert have == want
 
 
 def test_the_body_of_a_scan_counts_as_often_as_it_runs():

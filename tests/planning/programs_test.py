@@ -9,11 +9,11 @@ from passk_jax.models import policy as policies
 from passk_jax.planning import decoding, programs
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.builder import shard_bytes
-from passk_jax.planning.flops import program_flops
-from passk_jax.planning.programs import PROGRAMS, build
+from passk_jax.planning.flops import model_flops, program_flops
+from passk_jax.planning.programs import PICTURES, PROGRAMS, build
 from passk_jax.train import make_diagnose
 from tests import changed, tiny
-from tests.planning.conftest import make_builder
+from tests.planning.conftest import make_builder, make_pictured
 
 
 @pytest.mark.parametrize('name', PROGRAMS)
@@ -41,6 +41,70 @@ def test_decoding_goes_on_from_what_prefill_made(builder):
     assert jax.tree.map(lambda x: x.shape, have) == jax.tree.map(
         lambda x: x.shape, builder.rollouts()
     )
+
+
+def shapes_of(tree):
+    return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
+
+
+@pytest.mark.parametrize('family', ['qwen3_vl', 'qwen3_vl_moe', 'qwen2_5_vl'])
+def test_a_frozen_tower_reads_the_pictures_of_a_step_once(family):
+    builder = make_pictured(family, max_pixels=1000)
+    program = build(builder, PICTURES)
+    assert all(
+        isinstance(x.sharding, NamedSharding)
+        for x in jax.tree.leaves(program.arguments)
+    )
+    with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+        features = jax.eval_shape(program.function, *program.arguments)
+    prompts = builder.prompts()
+    assert prompts.images is None
+    assert shapes_of(features) == shapes_of(prompts.features)
+    # All tokens of a prompt may be of pictures, of at most 15 tokens.
+    P, S = prompts.tokens.shape
+    assert program.arguments[1].patches.shape == (P, 4 * S, 48)
+    assert program.arguments[1].grids.shape == (P, 2, 2)
+    assert program.num_tokens == P * S
+    text = make_builder()
+    everything = shard_bytes((builder.state(), builder.reference()))
+    held = program.resident + shard_bytes(builder.weights().trained)
+    assert held == pytest.approx(everything, abs=8)
+    # The others have features for arguments, and run as text does.
+    for name in PROGRAMS:
+        one = build(builder, name)
+        with jax.sharding.use_abstract_mesh(one.mesh.abstract_mesh):
+            one.function.trace(*one.arguments)
+    assert builder.forward_flops() == model_flops(
+        builder.policy.arch,
+        num_prompts=P,
+        num_rollouts=text.sampling.num_rollouts,
+        prompt_tokens=S,
+        response_tokens=text.sampling.max_response_tokens,
+    )
+
+
+def test_decoding_goes_on_behind_pictures():
+    builder = make_pictured()
+    program = build(builder, 'prefill')
+    with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
+        slots = jax.eval_shape(program.function, *program.arguments)
+    assert slots.prefix.next_positions is not None
+    assert shapes_of(slots) == shapes_of(decoding.slots(builder, 8))
+
+
+def test_a_trained_tower_runs_wherever_a_prompt_does():
+    builder, frozen = make_pictured(trained=True), make_pictured()
+    assert builder.prompts().features is None
+    read = builder.picture_flops()
+    assert read == build(frozen, PICTURES).useful_flops > 0
+    for name, passes in (('score', 1), ('train', 3), ('prefill', 1), ('decode', 0)):
+        one, other = build(builder, name), build(frozen, name)
+        assert one.useful_flops == pytest.approx(other.useful_flops + passes * read)
+        with jax.sharding.use_abstract_mesh(one.mesh.abstract_mesh):
+            one.function.trace(*one.arguments)
+    for other in (builder, make_builder()):
+        with pytest.raises(ValueError, match="'pictures' is of policies with a frozen"):
+            build(other, PICTURES)
 
 
 def test_the_whole_state_is_there_whatever_runs(builder):

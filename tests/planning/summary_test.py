@@ -11,7 +11,7 @@ from passk_jax.planning.flops import Flops
 from passk_jax.planning.hlo_costs import Costs
 from passk_jax.planning.programs import build
 from passk_jax.planning.remedies import Way
-from tests.models import oracle
+from tests.planning.conftest import make_pictured
 
 
 def analysed(builder, topology, name, **memory):
@@ -37,10 +37,16 @@ def test_a_plan_by_shapes_alone_says_so(builder):
     assert 'shapes alone' in text
 
 
-def test_a_plan_says_that_it_leaves_pictures_out(builder):
-    policy = dataclasses.replace(builder.policy, arch=oracle.family_arch('qwen3_vl'))
-    pictured = dataclasses.replace(builder, policy=policy)
-    assert 'pictures' in summary.notes([], pictured, max_positions=0)[1]
+@pytest.mark.parametrize(
+    ('trained', 'max_pixels', 'words'),
+    [
+        (False, 0, '120 patches, at most 120 of a picture. The tower reads them once'),
+        (True, 500, 'at most 28 of a picture. The tower reads them wherever a prompt'),
+    ],
+)
+def test_a_plan_says_how_pictures_count(trained, max_pixels, words):
+    builder = make_pictured(trained=trained, max_pixels=max_pixels)
+    assert words in summary.notes([], builder, max_positions=0)[1]
 
 
 def test_edges_are_called_estimates(builder):

@@ -19,12 +19,22 @@ class VisionFamily:
         vision_types: those that ``vision_config`` may have, that of transformers first.
         sizes: field of ``arch.Vision`` -> the field of ``vision_config`` that has it.
         fixed: fields of ``vision_config`` and the only value that is supported.
+        pieces: fields of ``arch.Vision`` that choose the pieces of the tower.
+        synonyms: other names of fields of ``vision_config`` -> the published name.
+        inert: fields, there or around, that change nothing of still pictures.
+        interleaved: as in :class:`~passk_jax.models.rope.Rope`.
+        flat: published files have the fields of the text around ``vision_config``.
     """
 
     text_type: str
     vision_types: tuple[str, ...]
     sizes: Mapping[str, str]
     fixed: Mapping[str, Any]
+    pieces: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    inert: frozenset[str] = frozenset()
+    interleaved: bool = True
+    flat: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

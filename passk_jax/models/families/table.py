@@ -10,9 +10,11 @@ from passk_jax.models.families import (
     mistral,
     olmo3,
     qwen2,
+    qwen2_5_vl,
     qwen3,
     qwen3_moe,
     qwen3_vl,
+    qwen3_vl_moe,
     smollm3,
 )
 from passk_jax.models.families.family import Family
@@ -20,7 +22,8 @@ from passk_jax.models.families.family import Family
 FAMILIES: Mapping[str, Family] = {
     module.FAMILY.model_type: module.FAMILY
     for module in (
-        *(llama, mistral, qwen2, qwen3, qwen3_moe, qwen3_vl),
+        *(llama, mistral, qwen2, qwen2_5_vl),
+        *(qwen3, qwen3_moe, qwen3_vl, qwen3_vl_moe),
         *(gemma3_text, olmo3, smollm3),
     )
 }

@@ -49,7 +49,7 @@ def load_adapters(policy: Policy, source: str, mesh: Mesh) -> Params:
     if not (directory / file).is_file():
         raise InputError(f'{directory} has no {file}: save it with safetensors')
     shapes = {k: x for k, x in param_shapes(policy, mesh).items() if is_adapter(k)}
-    return weights.read_tensors(directory, [directory / file], _table(policy), shapes)
+    return weights.read_tensors(directory, [directory / file], [_table(policy)], shapes)
 
 
 def write_adapters(

@@ -266,24 +266,10 @@ def _required_fields(family: Family) -> list[str]:
     return [sizes[name] for name in _REQUIRED if name in sizes]
 
 
-def _published(fields: dict[str, Any], family: Family) -> dict[str, Any]:
-    """Renames the fields to their published names."""
-    fields = dict(fields)
-    for name, published in family.synonyms.items():
-        if name in fields:
-            value = fields.pop(name)
-            if fields.setdefault(published, value) != value:
-                raise InputError(
-                    f'{name}={value!r} and {published}={fields[published]!r} are two '
-                    'names of one field'
-                )
-    return fields
-
-
 def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
     """Reads the fields with transformers, if the network honors all of them."""
     family = family_of(fields.get('model_type'))
-    fields = _published(nested.text_fields(fields, family), family)
+    fields = nested.renamed(nested.text_fields(fields, family), family.synonyms)
     sizes = _sizes(family)
     supported = _READ_FIELDS | inert_fields.FIELDS | set(sizes.values())
     supported |= family.fixed.keys() | family.window_fields | family.inert

@@ -148,12 +148,14 @@ def read_ropes(
 
     transformers converts to its newest spelling.
     """
-    stated, limit = config.rope_parameters, config.max_position_embeddings
-    if not family.ropes_by_kind:
-        return dict.fromkeys(KINDS, hf_rope.read_rope(stated, max_positions=limit))
-    return {
-        kind: hf_rope.read_rope(stated[kind], max_positions=limit) for kind in KINDS
+    stated = config.rope_parameters
+    options = {
+        'max_positions': config.max_position_embeddings,
+        'interleaved': family.vision is None or family.vision.interleaved,
     }
+    if not family.ropes_by_kind:
+        return dict.fromkeys(KINDS, hf_rope.read_rope(stated, **options))
+    return {kind: hf_rope.read_rope(stated[kind], **options) for kind in KINDS}
 
 
 def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:

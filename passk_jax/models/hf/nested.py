@@ -1,6 +1,7 @@
 """Reads and writes the ``config.json`` of a family whose models read pictures.
 
-Its fields lie in ``text_config`` and ``vision_config``, with a few around them.
+Its fields lie in ``text_config`` and ``vision_config``, with a few around them. In some
+families the fields of the text may lie around ``vision_config``, alone or too.
 config.py handles those of the text, which :func:`text_fields` brings into the form of a
 family that reads only text.
 """
@@ -24,7 +25,9 @@ _AROUND = frozenset(
         *('video_token_id', 'vision_start_token_id', 'vision_end_token_id'),
     }
 )
-_POSITIONS, _OUT = 'num_position_embeddings', 'out_hidden_size'
+_OUT = 'out_hidden_size'
+# Fields of Vision whose field is a list of blocks.
+_LISTS = {'taps', 'global_blocks'}
 # transformers adds the rope, which the family implies.
 _ROPE = {'rope_type': 'axial', 'rope_theta': 10000.0}
 
@@ -37,16 +40,41 @@ def text_fields(fields: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """
     if family.vision is None:
         return dict(fields)
-    _check_names(fields, _AROUND)
-    text = _section(fields, _TEXT)
-    only = family.vision.text_type
-    if (kind := text.get('model_type', only)) != only:
-        raise InputError(f'{_TEXT}: model_type={kind!r}; only {only!r} is supported')
-    outer = {'model_type': family.model_type, _TIED: bool(fields.get(_TIED))}
+    parts, around, text = family.vision, _AROUND | family.vision.inert, fields
+    if _TEXT in fields or not parts.flat:
+        text, only = _section(fields, _TEXT), parts.text_type
+        if (kind := text.get('model_type', only)) != only:
+            raise InputError(
+                f'{_TEXT}: model_type={kind!r}; only {only!r} is supported'
+            )
+        repeated = _repeated(fields, text, family) if parts.flat else frozenset()
+        _check_names(fields, around | repeated)
+    # transformers reads the inner field of the tied head only where files were flat.
+    inner = parts.flat and text.get(_TIED)
+    outer = {'model_type': family.model_type, _TIED: bool(fields.get(_TIED) or inner)}
     if 'architectures' in fields:
         outer['architectures'] = fields['architectures']
-    # transformers reads only the outer field of the tied head.
+    if parts.flat:
+        text = {name: x for name, x in text.items() if name not in around}
     return {**text, **outer}
+
+
+def _repeated(
+    fields: Mapping[str, Any], text: Mapping[str, Any], family: Family
+) -> frozenset[str]:
+    """Names the fields of the text that stand around it, too.
+
+    Raises:
+        InputError: a field has two values.
+    """
+    repeated = frozenset(fields.keys() & text.keys() - _AROUND)
+    # transformers removes windows without use from the inner ones.
+    for name in sorted(repeated - family.window_fields - inert_fields.FIELDS):
+        if fields[name] != text[name]:
+            raise InputError(
+                f'{name} is {fields[name]!r} and, in {_TEXT}, {text[name]!r}'
+            )
+    return repeated
 
 
 def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
@@ -59,21 +87,29 @@ def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
         return None
     stated, parts = _section(fields, _VISION), family.vision
     with prefixed(_VISION):
+        stated = renamed(stated, parts.synonyms)
         _check_vision(stated, parts)
-        width = fields[_TEXT].get('hidden_size')
+        width = fields.get(_TEXT, fields).get('hidden_size')
         if stated[_OUT] != width:
             raise InputError(
                 f'{_OUT}={stated[_OUT]!r} is not the hidden_size={width!r} of the text'
             )
-        side = math.isqrt(abs(stated[_POSITIONS]))
-        if side**2 != stated[_POSITIONS]:
-            raise InputError(f'{_POSITIONS}={stated[_POSITIONS]} is no square')
         sizes = {ours: stated[name] for ours, name in parts.sizes.items()}
-        sizes['taps'] = tuple(sizes['taps'])
+        if (positions := sizes.get('table_size')) is not None:
+            sizes['table_size'] = math.isqrt(abs(positions))
+            if sizes['table_size'] ** 2 != positions:
+                name = parts.sizes['table_size']
+                raise InputError(f'{name}={positions} is no square')
+        for name in _LISTS & sizes.keys():
+            sizes[name] = tuple(sizes[name])
+        # In Vision a 0 says that there are none.
+        for ours in {'table_size', 'window_size'} & sizes.keys():
+            if sizes[ours] < 1:
+                raise InputError(f'{parts.sizes[ours]}={sizes[ours]} must be positive')
         token = fields.get(_IMAGE_TOKEN)
         if type(token) is not int or token < 0:
             raise InputError(f'{_IMAGE_TOKEN}={token!r} must be the id of a token')
-        return Vision(table_size=side, image_token=token, **sizes)
+        return Vision(image_token=token, **sizes, **parts.pieces)
 
 
 def nest(fields: Mapping[str, Any], arch: Arch, family: Family) -> dict[str, Any]:
@@ -81,7 +117,10 @@ def nest(fields: Mapping[str, Any], arch: Arch, family: Family) -> dict[str, Any
     tower, parts = arch.vision, family.vision
     if tower is None or parts is None:
         return dict(fields)
-    sizes = {name: getattr(tower, ours) for ours, name in parts.sizes.items()}
+    sizes = {ours: getattr(tower, ours) for ours in parts.sizes}
+    sizes |= {name: list(sizes[name]) for name in _LISTS & sizes.keys()}
+    if 'table_size' in sizes:
+        sizes['table_size'] **= 2
     around = ('architectures', _TIED, 'torch_dtype')
     return {
         'model_type': family.model_type,
@@ -94,12 +133,28 @@ def nest(fields: Mapping[str, Any], arch: Arch, family: Family) -> dict[str, Any
         _VISION: {
             'model_type': parts.vision_types[0],
             **parts.fixed,
-            **sizes,
-            'deepstack_visual_indexes': list(tower.taps),
-            _POSITIONS: tower.table_size**2,
+            **{parts.sizes[ours]: x for ours, x in sizes.items()},
             _OUT: arch.embed_dim,
         },
     }
+
+
+def renamed(fields: Mapping[str, Any], synonyms: Mapping[str, str]) -> dict[str, Any]:
+    """Renames fields to their published names.
+
+    Raises:
+        InputError: two names of a field have two values.
+    """
+    fields = dict(fields)
+    for name, published in synonyms.items():
+        if name in fields:
+            value = fields.pop(name)
+            if fields.setdefault(published, value) != value:
+                raise InputError(
+                    f'{name}={value!r} and {published}={fields[published]!r} are two '
+                    'names of one field'
+                )
+    return fields
 
 
 def _section(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -121,9 +176,9 @@ def _check_names(fields: Mapping[str, Any], known: frozenset[str]) -> None:
 
 def _check_vision(stated: Mapping[str, Any], parts: VisionFamily) -> None:
     """Checks that every size is stated and that the tower honors all fields."""
-    required = [*parts.sizes.values(), _POSITIONS, _OUT]
+    required = [*parts.sizes.values(), _OUT]
     names = {'model_type', 'rope_parameters', *required, *parts.fixed}
-    _check_names(stated, frozenset(names))
+    _check_names(stated, parts.inert | names)
     kind = stated.get('model_type', parts.vision_types[0])
     if kind not in parts.vision_types:
         raise InputError(f'model_type={kind!r} is none of {list(parts.vision_types)}')
@@ -133,8 +188,9 @@ def _check_vision(stated: Mapping[str, Any], parts: VisionFamily) -> None:
         value = stated.get(key)
         if value is not None and value != only:
             raise InputError(f'{key}={value!r}; only {only!r} is supported')
+    lists = {parts.sizes[ours] for ours in _LISTS & parts.sizes.keys()}
     for name in required:
-        is_list = name == parts.sizes['taps']
+        is_list = name in lists
         numbers = stated[name] if is_list else [stated[name]]
         if not isinstance(numbers, list) or any(type(x) is not int for x in numbers):
             kind = 'a list of whole numbers' if is_list else 'a whole number'

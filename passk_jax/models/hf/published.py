@@ -57,6 +57,7 @@ def _qwen2(kv_heads: int, vocab: int, *sizes: int, tie: bool = False) -> dict[st
 # Each of these sizes has two models: Qwen2.5 and the distillate of Qwen2.5-Math. They
 # differ in rotary base, context and end token; the small distillate has its own head.
 _QWEN2_1_5B = _qwen2(2, 151_936, 1536, 8960, 28, 12, tie=True)
+_QWEN2_3B = _qwen2(2, 151_936, 2048, 11_008, 36, 16, tie=True)
 _QWEN2_7B = _qwen2(4, 152_064, 3584, 18_944, 28, 28)
 _R1_QWEN = {
     'eos_token_id': 151643,
@@ -87,6 +88,7 @@ _QWEN3_MOE = {
     'model_type': 'qwen3_moe',
     'decoder_sparse_step': 1,
     'mlp_only_layers': [],
+    'moe_intermediate_size': 768,
     'norm_topk_prob': True,
     'num_experts': 128,
     'num_experts_per_tok': 8,
@@ -96,21 +98,32 @@ _QWEN3_MOE = {
 }
 
 
-def _qwen3_vl(tower: tuple[int, ...], *sizes: int, tie: bool) -> dict[str, Any]:
+_TOKENS = {
+    'image_token_id': 151_655,
+    'video_token_id': 151_656,
+    'vision_end_token_id': 151_653,
+    'vision_start_token_id': 151_652,
+}
+
+
+def _qwen3_vl(
+    tower: tuple[int, ...], *sizes: int, tie: bool, experts: bool = False
+) -> dict[str, Any]:
     """Makes a Qwen3-VL; ``tower`` is its depth, its widths and its taps."""
     depth, width, mlp, *taps = tower
-    text = _QWEN3 | _sizes(*sizes, tie=tie)
+    kind = 'qwen3_vl_moe' if experts else 'qwen3_vl'
+    text = (_QWEN3_MOE if experts else _QWEN3) | _sizes(*sizes, tie=tie)
     for name in ('architectures', 'use_sliding_window'):
         del text[name]
     rope = {'mrope_interleaved': True, 'mrope_section': [24, 20, 20]}
     text |= {
-        'model_type': 'qwen3_vl_text',
+        'model_type': f'{kind}_text',
         'max_position_embeddings': 262_144,
         'rope_scaling': {**rope, 'rope_type': 'default'},
         'rope_theta': 5_000_000,
     }
     vision = {
-        'model_type': 'qwen3_vl',
+        'model_type': kind,
         'deepstack_visual_indexes': taps,
         'depth': depth,
         'hidden_act': 'gelu_pytorch_tanh',
@@ -124,21 +137,50 @@ def _qwen3_vl(tower: tuple[int, ...], *sizes: int, tie: bool) -> dict[str, Any]:
         'spatial_merge_size': 2,
         'temporal_patch_size': 2,
     }
+    moe = 'Moe' if experts else ''
     return {
-        'architectures': ['Qwen3VLForConditionalGeneration'],
-        'image_token_id': 151_655,
-        'model_type': 'qwen3_vl',
+        'architectures': [f'Qwen3VL{moe}ForConditionalGeneration'],
+        'model_type': kind,
         'text_config': text,
         'tie_word_embeddings': tie,
-        'video_token_id': 151_656,
         'vision_config': vision,
-        'vision_end_token_id': 151_653,
-        'vision_start_token_id': 151_652,
+        **_TOKENS,
     }
 
 
 _SMALL_TOWER = (24, 1024, 4096, 5, 11, 17)
 _TOWER = (27, 1152, 4304, 8, 16, 24)
+
+
+def _qwen25_vl(text: Mapping[str, Any]) -> dict[str, Any]:
+    """Makes a Qwen2.5-VL from the text of a Qwen2.5 of its size."""
+    vision = {
+        'depth': 32,
+        'fullatt_block_indexes': [7, 15, 23, 31],
+        'hidden_act': 'silu',
+        'hidden_size': 1280,
+        'in_chans': 3,
+        'intermediate_size': 3420,
+        'num_heads': 16,
+        'out_hidden_size': text['hidden_size'],
+        'patch_size': 14,
+        'spatial_merge_size': 2,
+        'spatial_patch_size': 14,
+        'temporal_patch_size': 2,
+        'tokens_per_second': 2,
+        'window_size': 112,
+    }
+    return {
+        **text,
+        **_TOKENS,
+        'architectures': ['Qwen2_5_VLForConditionalGeneration'],
+        'max_position_embeddings': 128_000,
+        'model_type': 'qwen2_5_vl',
+        'rope_scaling': {'type': 'mrope', 'mrope_section': [16, 24, 24]},
+        'vision_config': vision,
+        'vision_token_id': 151_654,
+    }
+
 
 _LLAMA3 = {
     **_DENSE,
@@ -275,7 +317,7 @@ _QWEN3_2507 = {'max_position_embeddings': 262_144, 'rope_theta': 5_000_000}
 PUBLISHED: Mapping[str, Fields] = {
     'Qwen/Qwen2.5-0.5B-Instruct': _qwen2(2, 151_936, 896, 4864, 24, 14, tie=True),
     'Qwen/Qwen2.5-1.5B-Instruct': _QWEN2_1_5B,
-    'Qwen/Qwen2.5-3B-Instruct': _qwen2(2, 151_936, 2048, 11_008, 36, 16, tie=True),
+    'Qwen/Qwen2.5-3B-Instruct': _QWEN2_3B,
     'Qwen/Qwen2.5-7B-Instruct': _QWEN2_7B,
     'Qwen/Qwen2.5-32B-Instruct': _qwen2(8, 152_064, 5120, 27_648, 64, 40),
     'Qwen/Qwen3-0.6B': _QWEN3 | _sizes(1024, 3072, 28, 16, tie=True),
@@ -283,12 +325,15 @@ PUBLISHED: Mapping[str, Fields] = {
     | _QWEN3_2507
     | _sizes(2560, 9728, 36, 32, tie=True),
     'Qwen/Qwen3-8B': _QWEN3 | _sizes(4096, 12_288, 36, 32),
-    'Qwen/Qwen3-30B-A3B': _QWEN3_MOE
-    | _sizes(2048, 6144, 48, 32)
-    | {'moe_intermediate_size': 768},
+    'Qwen/Qwen3-30B-A3B': _QWEN3_MOE | _sizes(2048, 6144, 48, 32),
     'Qwen/Qwen3-VL-2B-Instruct': _qwen3_vl(_SMALL_TOWER, 2048, 6144, 28, 16, tie=True),
     'Qwen/Qwen3-VL-4B-Instruct': _qwen3_vl(_SMALL_TOWER, 2560, 9728, 36, 32, tie=True),
     'Qwen/Qwen3-VL-8B-Instruct': _qwen3_vl(_TOWER, 4096, 12_288, 36, 32, tie=False),
+    'Qwen/Qwen3-VL-30B-A3B-Instruct': _qwen3_vl(
+        _TOWER, 2048, 6144, 48, 32, tie=False, experts=True
+    ),
+    'Qwen/Qwen2.5-VL-3B-Instruct': _qwen25_vl(_QWEN2_3B),
+    'Qwen/Qwen2.5-VL-7B-Instruct': _qwen25_vl(_QWEN2_7B),
     'meta-llama/Llama-3.2-1B-Instruct': _llama3(32.0, 2048, 8192, 16, 32, tie=True)
     | {'head_dim': 64},
     'meta-llama/Llama-3.2-3B-Instruct': _llama3(32.0, 3072, 8192, 28, 24, tie=True)

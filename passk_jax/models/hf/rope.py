@@ -42,12 +42,15 @@ def reads(kind: Any, name: str) -> bool:
     )
 
 
-def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
+def read_rope(
+    stated: Mapping[str, Any], *, max_positions: int, interleaved: bool = True
+) -> Rope:
     """Makes the rope from the ``rope_parameters`` of transformers.
 
     Args:
         stated: the fields, with the defaults that transformers adds.
         max_positions: ``max_position_embeddings``, which yarn may use.
+        interleaved: whether sections of the family take turns.
 
     Raises:
         InputError: an unsupported kind, a field that its kind does not use, or an
@@ -58,11 +61,14 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
     kind = fields.pop('rope_type', None)
     # transformers keeps the old spelling next to the new one.
     old = fields.pop('type', kind)
+    if old == 'mrope' and _SECTIONS in fields:
+        # The name of the default rope with sections.
+        old = kind
     if kind not in KINDS or old != kind:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
     theta = fields.pop('rope_theta', None)
     _drop_inert(fields, kind)
-    sections = _sections(fields)
+    parts = _sections(fields, interleaved)
     if unknown := fields.keys() - set(_FIELDS[kind]):
         raise InputError(
             f'rope {stated!r} has {sorted(unknown)}, which {kind!r} does not use; it '
@@ -71,7 +77,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
     try:
         if kind == 'yarn':
             rope = _yarn(fields, theta, max_positions)
-            return dataclasses.replace(rope, sections=sections)
+            return dataclasses.replace(rope, **parts)
         return Rope(
             kind=kind,
             theta=float(theta),
@@ -79,7 +85,7 @@ def read_rope(stated: Mapping[str, Any], *, max_positions: int) -> Rope:
             original_max_positions=fields.get('original_max_position_embeddings', 0),
             low_freq_factor=float(fields.get('low_freq_factor', 1.0)),
             high_freq_factor=float(fields.get('high_freq_factor', 1.0)),
-            sections=sections,
+            **parts,
         )
     except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f'rope {stated!r}: {error}') from error
@@ -91,7 +97,9 @@ def rope_scaling(rope: Rope) -> dict[str, Any] | None:
         return None
     fields: dict[str, Any] = {'rope_type': rope.kind}
     if rope.sections:
-        fields |= {_SECTIONS: list(rope.sections), _INTERLEAVED: True}
+        fields[_SECTIONS] = list(rope.sections)
+        if rope.interleaved:
+            fields[_INTERLEAVED] = True
     for name in _FIELDS[rope.kind]:
         if not name.startswith('mscale'):
             ours = 'original_max_positions' if name == ORIGINAL else name
@@ -134,15 +142,20 @@ def _drop_inert(fields: dict[str, Any], kind: str) -> None:
         )
 
 
-def _sections(fields: dict[str, Any]) -> tuple[int, ...]:
-    """Takes the sections of positions with three parts; ``()`` if there are none."""
+def _sections(fields: dict[str, Any], interleaved: bool) -> dict[str, Any]:
+    """Takes the settings of positions with three parts, if there are any."""
     sections = fields.pop(_SECTIONS, ())
-    if sections and fields.pop(_INTERLEAVED, None) is not True:
-        raise InputError(f'{_SECTIONS} is supported only with {_INTERLEAVED}=true')
+    if not sections:
+        return {}
+    if fields.pop(_INTERLEAVED, False) is not interleaved:
+        raise InputError(
+            f'{_SECTIONS} is supported only with {_INTERLEAVED}='
+            f'{str(interleaved).lower()}'
+        )
     is_list = isinstance(sections, (list, tuple))
     if not is_list or any(type(x) is not int for x in sections):
         raise InputError(f'{_SECTIONS}={sections!r} must be whole numbers')
-    return tuple(sections)
+    return {'sections': tuple(sections), 'interleaved': interleaved}
 
 
 def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:

@@ -5,8 +5,8 @@
 3. :func:`write_params` writes as many files as the parameters need. All hosts cast and
    gather tensor by tensor; process 0 writes file by file.
 
-``Transformer.parameters`` has the names and layouts. config.py writes ``config.json``,
-and export.py the other files of a model.
+weights.py has the names and layouts. config.py writes ``config.json``, and export.py
+the other files of a model.
 """
 
 import contextlib
@@ -30,16 +30,16 @@ from safetensors.numpy import save_file
 
 from passk_jax.errors import InputError, prefixed
 from passk_jax.files import let_others_read
+from passk_jax.models.hf.weights import stored_tables
 from passk_jax.models.parameters import Parameter, Place, Table, tensors_in_order
 from passk_jax.models.policy import Params, Policy
-from passk_jax.models.transformer import Transformer
 from passk_jax.sharding import replicated
 
 DTYPES = ('bfloat16', 'float32')
 """Dtypes of written weights."""
 
-# A tensor: its name, its parameter, and its place in the stack of layers.
-_Item = tuple[str, str, Place]
+# A tensor: its name, its parameters in order, and its place in their stack.
+_Item = tuple[str, list[str], Place]
 
 _UNFINISHED = '.unfinished'
 
@@ -145,7 +145,7 @@ def write_params(
     Tied embeddings are written once. ``params`` are those of training; the other
     arguments are those of :func:`write_tensors`.
     """
-    table = Transformer.parameters(policy.arch)
+    table, *_ = stored_tables(policy.arch)
     options = {'dtype': dtype, 'max_shard_bytes': max_shard_bytes}
     write_tensors(table, params, directory, stem='model', **options)
 
@@ -211,7 +211,7 @@ def _divided(table: Table, params: Params, *, max_elements: int) -> list[list[_I
     files: list[list[_Item]] = [[]]
     room = max_elements
     for item in tensors_in_order(table, shapes):
-        _, name, _ = item
+        _, (name, *_), _ = item
         size = math.prod(table[name].stored_shape(shapes[name]))
         if files[-1] and size > room:
             files.append([])
@@ -226,11 +226,22 @@ def _gather_all(
 ) -> dict[str, np.ndarray]:
     """Gathers the tensors of a file one by one; empty except on process 0."""
     tensors = {}
-    for tensor, name, place in items:
-        gathered = _gather(params[name], table[name], place, dtype)
-        if jax.process_index() == 0:
-            tensors[tensor] = np.asarray(gathered.addressable_data(0))
+    for tensor, names, place in items:
+        parts = []
+        for name in names:
+            gathered = _gather(params[name], table[name], place, dtype)
+            if jax.process_index() == 0:
+                parts.append(np.asarray(gathered.addressable_data(0)))
+        if parts:
+            tensors[tensor] = _joined(parts, table[names[0]])
     return tensors
+
+
+def _joined(parts: list[np.ndarray], row: Parameter) -> np.ndarray:
+    """Joins the parts of a tensor; ``row`` is that of the first one."""
+    if row.part is None:
+        return parts[0]
+    return np.concatenate(parts, axis=row.dims.index((row.part.dim,)))
 
 
 def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array:

@@ -1,6 +1,6 @@
 """Reads safetensors of a Hugging Face model into our parameters; save.py writes them.
 
-1. ``Transformer.parameters`` has the names and layouts, for reading and writing.
+1. :func:`stored_tables` has the names and layouts, for reading and writing.
 2. :func:`load_params` compares the stored tensors with those the policy needs, and
    reports every difference before it reads any data.
 3. Then it streams. It reads each shard of a parameter once, tensor by tensor and only
@@ -11,6 +11,7 @@ Our layers are stacked, Hugging Face's are separate (parameters.py). config.py r
 """
 
 import contextlib
+import dataclasses
 import math
 import pathlib
 import re
@@ -24,6 +25,7 @@ from jax.sharding import Mesh
 from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
+from passk_jax.models.arch import Arch
 from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.parameters import Parameter, Table
@@ -34,6 +36,8 @@ from passk_jax.models.transformer import HEAD, Transformer
 Bound = tuple[int, int]
 Bounds = tuple[Bound, ...]
 
+# How names of tensors begin in memory -> in files with short names.
+_SHORT = {'model.language_model.': 'model.', 'model.visual.': 'visual.'}
 _DTYPES = ('F32', 'F16', 'BF16')
 # Older programs stored these values, which follow from config.json. They are ignored,
 # as in transformers.
@@ -60,19 +64,42 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
     directory = source_directory(
         source, ['config.json', '*.safetensors', '*.safetensors.index.json']
     )
-    shapes, table = param_shapes(policy, mesh), Transformer.parameters(policy.arch)
-    return read_tensors(directory, _files(directory), table, shapes)
+    shapes, files = param_shapes(policy, mesh), _files(directory)
+    return read_tensors(directory, files, stored_tables(policy.arch), shapes)
+
+
+def stored_tables(arch: Arch) -> list[Table]:
+    """Makes the table for each way in which files name tensors, the written one first.
+
+    One is that of ``Transformer.parameters``, as transformers names them in memory.
+    """
+    table = Transformer.parameters(arch)
+    if not (arch.vision and arch.vision.short_names):
+        return [table]
+    return [{name: _shortened(row) for name, row in table.items()}, table]
+
+
+def _shortened(row: Parameter) -> Parameter:
+    for name, short in _SHORT.items():
+        if row.tensor.startswith(name):
+            tensor = short + row.tensor.removeprefix(name)
+            return dataclasses.replace(row, tensor=tensor)
+    return row
 
 
 def read_tensors(
     directory: pathlib.Path,
     files: Sequence[pathlib.Path],
-    table: Table,
+    tables: Sequence[Table],
     shapes: dict[str, jax.ShapeDtypeStruct],
 ) -> Params:
-    """Reads the parameters of a table, of these shapes, from files of a directory."""
+    """Reads the parameters of these shapes from files of a directory.
+
+    The files name tensors as one of the tables does.
+    """
     with contextlib.ExitStack() as stack:
         stored, problems = _open_tensors(directory, files, stack)
+        table = max(tables, key=lambda x: len(_wanted(x, shapes).keys() & stored))
         # Adapters have no table.
         row = table.get('embed.embedding')
         tied = row.tensor if row else ''
@@ -89,10 +116,12 @@ def read_tensors(
 
 def _wanted(
     table: Table, shapes: dict[str, jax.ShapeDtypeStruct]
-) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of each tensor that holds a part of the parameters, by name."""
+) -> dict[str, list[tuple[int, ...]]]:
+    """Returns the shapes that each tensor of the parameters may have, by name."""
     return {
-        table[name].tensor_at(place): table[name].stored_shape(x.shape)
+        table[name].tensor_at(place): [
+            row.stored_shape(x.shape) for row in table[name].layouts
+        ]
         for name, x in shapes.items()
         for place in table[name].places(x.shape)
     }
@@ -125,7 +154,9 @@ def _read(
     for at in row.places(values.shape):
         place = (i + start for i, (start, _) in zip(at, bounds, strict=False))
         tensor = row.tensor_at(tuple(place))
-        part = _read_part(stored[tensor], row, x.shape[depth:], bounds[depth:])
+        have = tuple(stored[tensor].get_shape())
+        (layout, *_) = (y for y in row.layouts if y.stored_shape(x.shape) == have)
+        part = _read_part(stored[tensor], layout, x.shape[depth:], bounds[depth:])
         values[at] = part
         _check_finite(tensor, values[at])
     return values
@@ -142,6 +173,8 @@ def _read_part(
             slices[d], bounds[d] = slice(*bounds[d]), (0, shape[d])
         inner = math.prod(shape[d] for d in faster_dims)
         start, stop = bounds[first]
+        if row.part and row.part.dim == first:
+            start, stop = (row.part.index * shape[first] + x for x in (start, stop))
         parts.append(slice(start * inner, stop * inner))
     sizes = [stop - start for start, stop in bounds]
     order = [d for group in row.dims for d in group]
@@ -159,7 +192,7 @@ def _check_finite(tensor: str, values: np.ndarray) -> None:
 
 
 def _problems(
-    stored: dict[str, Any], wanted: dict[str, tuple[int, ...]], tied: str
+    stored: dict[str, Any], wanted: dict[str, list[tuple[int, ...]]], tied: str
 ) -> list[str]:
     """Lists everything wrong with the stored tensors; ``tied`` is the token table."""
     problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
@@ -167,12 +200,13 @@ def _problems(
     repeated = {HEAD.tensor} & stored.keys() - wanted.keys()
     for name in sorted(stored.keys() - wanted.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
-    for name, shape in wanted.items():
+    for name, may in wanted.items():
         if name not in stored:
             continue
         have = tuple(stored[name].get_shape())
-        if have != shape:
-            problems.append(f'{name} has shape {have}, not {shape}')
+        if have not in may:
+            wanted_shapes = ' or '.join(map(str, may))
+            problems.append(f'{name} has shape {have}, not {wanted_shapes}')
         dtype = stored[name].get_dtype()
         if dtype not in _DTYPES:
             problems.append(f'{name} is {dtype}, none of {_DTYPES}')

@@ -1,8 +1,10 @@
+import dataclasses
 import re
 
 import pytest
 import transformers
 
+from passk_jax.models.arch import Vision
 from passk_jax.models.families.table import FAMILIES, family_of
 from passk_jax.models.feed_forward import FEED_FORWARDS
 from tests.models import oracle
@@ -11,6 +13,7 @@ from tests.models import oracle
 @pytest.mark.parametrize('name', FAMILIES)
 def test_a_family_is_known_to_transformers_under_its_names(name):
     family = family_of(name)
+    parts = family.vision
     assert family.model_type == name
     config = getattr(transformers, family.architecture).config_class
     assert config.model_type == name
@@ -20,13 +23,16 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     # Older spellings, which they convert.
     known |= {'sliding_window_pattern', 'rope_local_base_freq'}
     known |= theirs.attribute_map.keys()
+    # Fields that only published files have.
+    known |= {'norm_topk_prob'} if parts else set()
     stated = family.fixed.keys() | family.window_fields | family.inert
     assert stated | {*family.sizes.values(), *family.synonyms} <= known
-    if parts := family.vision:
+    if parts:
         assert theirs.model_type == parts.text_type
         tower = config().vision_config
         assert tower.model_type == parts.vision_types[0]
         assert {*parts.sizes.values(), *parts.fixed} <= vars(tower).keys()
+        assert parts.pieces.keys() <= {x.name for x in dataclasses.fields(Vision)}
 
 
 @pytest.mark.parametrize('name', FAMILIES)

@@ -63,12 +63,14 @@ TWO_KINDS = {
 }
 OWN_SIZES: dict[str, dict[str, Any]] = {
     'qwen3_moe': EXPERTS,
+    'qwen3_vl_moe': EXPERTS,
     'gemma3_text': TWO_KINDS | {'query_pre_attn_scalar': 12},
     'olmo3': TWO_KINDS,
     'smollm3': {'no_rope_layers': [1, 0]},
 }
 
-# Of the families that read pictures; the taps leave blocks between and after them.
+# Of the families that read pictures; the taps leave blocks between and after them. A
+# window has 4 x 4 patches, so that pictures have windows of unequal sizes.
 VISION = {
     'depth': 4,
     'hidden_size': 32,
@@ -76,8 +78,12 @@ VISION = {
     'num_heads': 4,
     'patch_size': 4,
     'out_hidden_size': 32,
-    'num_position_embeddings': 36,
-    'deepstack_visual_indexes': [0, 2],
+}
+DEEPSTACK = {'num_position_embeddings': 36, 'deepstack_visual_indexes': [0, 2]}
+OWN_VISION: dict[str, dict[str, Any]] = {
+    'qwen2_5_vl': {'window_size': 19, 'fullatt_block_indexes': [1]},
+    'qwen3_vl': DEEPSTACK,
+    'qwen3_vl_moe': DEEPSTACK,
 }
 IMAGE_TOKEN = 39
 
@@ -119,8 +125,11 @@ def make_model(
     fields['rope_parameters'] = stated = rope_parameters(family, rope, theta)
     if parts.vision:
         sections = list(equal_sections(fields['head_dim']))
-        stated |= {'mrope_section': sections, 'mrope_interleaved': True}
-        vision = VISION | {'out_hidden_size': fields['hidden_size']}
+        stated['mrope_section'] = sections
+        if parts.vision.interleaved:
+            stated['mrope_interleaved'] = True
+        vision = VISION | OWN_VISION[family]
+        vision['out_hidden_size'] = fields['hidden_size']
         vision |= fields.pop('vision_config', {})
         fields = {
             **{'text_config': fields, 'vision_config': vision},

@@ -1,25 +1,31 @@
 """Gradients of a mixture of experts are those of transformers (torch, float32)."""
 
+import math
+
 import jax
 import numpy as np
 import pytest
 import torch
 
 from passk_jax.models import policy as policies
+from passk_jax.models.parameters import tensors_in_order
 from passk_jax.models.transformer import Transformer
 from tests.models.hf import oracle as hf_oracle
 
 LENGTHS, N, T = (5, 3), 2, 6
 
 
-def stored(name, table, gradient):
-    """A gradient in the layout of the tensors, by their names in memory."""
-    row, tensors = table[name], {}
-    for place in row.places(gradient.shape):
-        x = np.asarray(gradient[place])
-        order = [d for group in row.dims for d in group]
-        x = x.transpose(order).reshape(row.stored_shape(gradient.shape))
-        tensors[row.tensor_at(place)] = x
+def stored(table, gradients):
+    """Gradients in the layout of the tensors, by their names in memory."""
+    shapes, tensors = {name: x.shape for name, x in gradients.items()}, {}
+    for tensor, names, place in tensors_in_order(table, shapes):
+        parts = []
+        for name in names:
+            row, x = table[name], np.asarray(gradients[name][place])
+            sizes = [math.prod(x.shape[d] for d in group) for group in row.dims]
+            x = x.transpose([d for group in row.dims for d in group])
+            parts.append(x.reshape(sizes))
+        tensors[tensor] = np.concatenate(parts, axis=-1) if parts[1:] else parts[0]
     return tensors
 
 
@@ -40,7 +46,11 @@ def their_gradients(model, prompts, tokens):
             values = logits.log_softmax(-1).gather(-1, response[:, None])[:, 0]
             total = total + (values * weights[p, n]).sum()
     total.backward()
-    grads = {name: x.grad.numpy() for name, x in model.named_parameters()}
+    return apart({name: x.grad.numpy() for name, x in model.named_parameters()})
+
+
+def apart(grads):
+    """Gradients of their parameters, those of each expert apart, as files have them."""
     for name in [name for name in grads if '.experts.' in name]:
         # In memory all experts of a layer are one tensor, gate before up.
         kernels, before = grads.pop(name), name.rpartition('.')[0]
@@ -74,9 +84,7 @@ def test_every_gradient_is_that_of_transformers(normed, remat, tmp_path):
         )
         return (values * weights).sum()
 
-    table, ours = Transformer.parameters(policy.arch), {}
-    for name, gradient in jax.jit(jax.grad(loss))(params).items():
-        ours |= stored(name, table, gradient)
+    ours = stored(Transformer.parameters(policy.arch), jax.jit(jax.grad(loss))(params))
     theirs = their_gradients(model, prompts, tokens)
     assert ours.keys() == theirs.keys()
     for name, want in theirs.items():

@@ -28,6 +28,9 @@ PARAMETERS = {
     'Qwen/Qwen3-VL-2B-Instruct': 2_127_532_032,
     'Qwen/Qwen3-VL-4B-Instruct': 4_437_815_808,
     'Qwen/Qwen3-VL-8B-Instruct': 8_767_123_696,
+    'Qwen/Qwen3-VL-30B-A3B-Instruct': 31_070_754_032,
+    'Qwen/Qwen2.5-VL-3B-Instruct': 3_754_622_976,
+    'Qwen/Qwen2.5-VL-7B-Instruct': 8_292_166_656,
     'meta-llama/Llama-3.2-1B-Instruct': 1_235_814_400,
     'meta-llama/Llama-3.2-3B-Instruct': 3_212_749_824,
     'meta-llama/Llama-3.1-8B-Instruct': 8_030_261_248,
@@ -57,6 +60,9 @@ CACHE_BYTES = {
     'Qwen/Qwen3-VL-2B-Instruct': 114_688,
     'Qwen/Qwen3-VL-4B-Instruct': 147_456,
     'Qwen/Qwen3-VL-8B-Instruct': 147_456,
+    'Qwen/Qwen3-VL-30B-A3B-Instruct': 98_304,
+    'Qwen/Qwen2.5-VL-3B-Instruct': 36_864,
+    'Qwen/Qwen2.5-VL-7B-Instruct': 57_344,
     'meta-llama/Llama-3.2-1B-Instruct': 32_768,
     'meta-llama/Llama-3.2-3B-Instruct': 114_688,
     'meta-llama/Llama-3.1-8B-Instruct': 131_072,
@@ -143,9 +149,12 @@ def test_positions_are_those_of_the_model(name, source, arch):
         )
         assert (far.factor, far.attention_factor) == (8.0, 1.2079441541679836)
         assert (far.original_max_positions, limit) == (8192, 65_536)
+    elif '2.5-VL' in name:
+        assert (rope.kind, rope.theta, limit) == ('default', 1e6, 128_000)
+        assert (rope.sections, rope.interleaved) == ((16, 24, 24), False)
     elif 'VL' in name:
         assert (rope.kind, rope.theta, limit) == ('default', 5e6, 262_144)
-        assert rope.sections == (24, 20, 20)
+        assert (rope.sections, rope.interleaved) == ((24, 20, 20), True)
     else:
         longest = 40_960 if 'Qwen3' in name else 32_768
         assert (rope.kind, rope.theta, limit) == ('default', 1e6, longest)
