@@ -33,10 +33,14 @@ FILES = {
     'size_generalization': ('',),
     'smollm2': ('', 'variant=estimators'),
     'smollm2_rates': ('',),
+    'visual': ('task=counting', 'task=maze'),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }
 # Sweeps whose runs are not done: each leaves with its results.
-PENDING = {('adapters', ''), ('smollm2', ''), ('smollm2', 'variant=estimators')}
+PENDING = {
+    *(('adapters', ''), ('smollm2', ''), ('smollm2', 'variant=estimators')),
+    *(('visual', 'task=counting'), ('visual', 'task=maze')),
+}
 # What chooses a setting for another sweep has a seed of its own.
 ONE_SEED = {'smollm2_rates'}
 SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]

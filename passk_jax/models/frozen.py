@@ -12,6 +12,7 @@ from typing import Generic
 import jax
 
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.vision import is_of_tower
 from passk_jax.types import Images, Leaf, Prompts
 
 
@@ -58,7 +59,7 @@ def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
     """
     if prompts.images is None:
         return prompts
-    tower = {name for name in params if name.startswith('vision.')}
+    tower = set(filter(is_of_tower, params))
     if not tower <= policy.frozen:
         return prompts
     features = _read(policy, params, prompts.images)

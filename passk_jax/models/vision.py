@@ -41,6 +41,11 @@ PATCH = Parameter(
 """The kernel of patches: colors, frames, and a patch's rows and columns."""
 
 
+def is_of_tower(name: str) -> bool:
+    """Tells whether a parameter of a policy is one of its tower."""
+    return name.startswith('vision.')
+
+
 def locate(
     grids: Int[Array, 'P I 2'], *, num_patches: int, merge_size: int
 ) -> tuple[Int[Array, 'P X'], Int[Array, 'P X 2'], Int[Array, 'P X 2']]:

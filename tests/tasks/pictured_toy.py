@@ -1,7 +1,9 @@
-"""Records as MathVision and MMMU have them, without pictures, of our own."""
+"""Records and pictures as MathVision and MMMU have them, of our own."""
 
 import json
 import pathlib
+
+import PIL.Image
 
 PARAMS = {'file': 'records.jsonl', 'train_percent': 0, 'validation_percent': 0}
 CHOICE = {
@@ -22,3 +24,11 @@ def write(directory: pathlib.Path, *, copies: int = 1, more: tuple = ()) -> None
     ]
     text = ''.join(json.dumps(record) + '\n' for record in [*found, *more])
     (directory / 'records.jsonl').write_text(text)
+
+
+def write_pictures(directory: pathlib.Path) -> None:
+    """Writes three pictures, ``1.png`` to ``3.png``, of unequal sizes."""
+    directory.mkdir(exist_ok=True)
+    for number, color in enumerate(('red', 'green', 'blue'), 1):
+        size = 8 * number, 8
+        PIL.Image.new('RGB', size, color).save(directory / f'{number}.png')

@@ -1,0 +1,78 @@
+"""Pass@k Training of a policy that counts objects in pictures, on a laptop.
+
+Paper: Pass@k Training, table ``tab:main_seedvl``, whose policy reads pictures and has
+no published weights. Here is a policy of that kind at the size of a laptop, made from
+scratch: a tower of one block, whose features the decoder reads (DeepStack). A picture
+of 24 x 24 pixels shows objects of four colors, and the answer is how many of them have
+the color in the prompt, 0 to 9.
+
+    python -m passk_jax.train --config=configs/visual_counting.py \\
+        --workdir=runs/visual_counting
+
+The same with black pictures, to see what is right without sight:
+
+    python -m passk_jax.train --config=configs/visual_counting.py:sight=blind \\
+        --workdir=runs/visual_counting_blind
+
+The warm start ends early on purpose, as in configs/maze_tiny.py.
+"""
+
+from ml_collections import ConfigDict
+
+from configs import arguments, maze_tiny
+
+
+def get_config(argument: str = '') -> ConfigDict:
+    """Returns the configuration of ``sight=full`` or ``sight=blind``."""
+    config = maze_tiny.get_config()
+    config.name = 'visual_counting'
+    add_tower(config, argument)
+
+    config.task.name = 'visual_counting'
+    config.task.params = ConfigDict(
+        {
+            'grid_size': 6,
+            # A patch of the tower.
+            'cell_pixels': 4,
+            'num_colors': 4,
+            'max_count': 9,
+            'train_count': 8_000,
+            # The validation split is for tuning, and the test split for results.
+            'validation_count': 512,
+            'test_count': 1_024,
+            'seed': 0,
+            'prompt': 'bare',
+        }
+    )
+    # 36 patches, two marks, a color and a line break.
+    config.data.max_prompt_tokens = 48
+    # A digit, and a stop token.
+    config.sampling.max_response_tokens = 2
+    config.train.pack_sizes = 0
+
+    config.init.warm_start.steps = 100
+    config.init.warm_start.demonstrations = 'count'
+    config.train.steps = 100
+    return config
+
+
+def add_tower(config: ConfigDict, argument: str) -> None:
+    """Adds a tower to the policy of configs/maze_tiny.py; a patch is 4 x 4 pixels."""
+    choices = {'sight': ('full', 'blind')}
+    values = arguments.parse(argument, defaults={'sight': 'full'}, choices=choices)
+    config.data.blank_pictures = values['sight'] == 'blind'
+    config.model.family = 'qwen3_vl'
+    config.model.train_vision = True
+    config.model.arch.vision.update(
+        {
+            'depth': 1,
+            'embed_dim': 64,
+            'num_heads': 4,
+            'mlp_dim': 128,
+            'patch_size': 4,
+            # Each patch is a token.
+            'merge_size': 1,
+            'table_size': 6,
+            'taps': (0,),
+        }
+    )
