@@ -29,8 +29,6 @@ _TOKENS = 8
 _MAX_ASPECT = 200
 # The longer side of a larger picture in a report.
 _THUMBNAIL = 256
-# PIL and its decoders raise these for what is absent or damaged.
-_UNREADABLE = OSError, ValueError, SyntaxError, RuntimeError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +122,7 @@ def _open(picture: Picture) -> PIL.Image.Image:
         with PIL.Image.open(file) as image:
             image.load()
             return PIL.ImageOps.exif_transpose(image).convert('RGB')
-    except (*_UNREADABLE, PIL.Image.DecompressionBombError) as e:
+    except Exception as e:  # PIL's decoders raise many kinds for damaged files.
         raise InputError(f'{where} cannot be read: {" ".join(str(e).split())}') from e
 
 

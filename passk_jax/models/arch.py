@@ -256,9 +256,11 @@ def arch_from_scratch(
             f'{readers} need them, others have none, and model.family is '
             f'{config.family!r}'
         )
-    vision = (
-        Vision(**tower, frames=2, image_token=image_token) if family.vision else None
-    )
+    if fixed := {k: x for k, x in family.pieces.items() if sizes.get(k, x) != x}:
+        raise InputError(f'{fixed} in every model of model.family={config.family!r}')
+    vision = None
+    if family.vision:
+        vision = Vision(**tower, frames=2, image_token=image_token)
     # The shares of Qwen3-VL: 24, 20 and 20 of 64 pairs.
     side = config.arch.head_dim // 2 * 20 // 64
     sections = (config.arch.head_dim // 2 - 2 * side, side, side) if vision else ()
@@ -271,6 +273,5 @@ def arch_from_scratch(
         remat=config.remat,
         attention=attention,
         vision=vision,
-        **family.pieces,
-        **sizes,
+        **sizes | family.pieces,
     )

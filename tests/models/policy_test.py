@@ -368,22 +368,6 @@ def test_weights_of_another_dtype_are_cast_for_decoding():
     assert {x.dtype for x in weights.values()} == {jnp.dtype('bfloat16')}
 
 
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
-def test_no_copy_of_a_tower_is_made_for_decoding(dtype):
-    arch = oracle.family_arch('qwen3_vl', dtype=dtype)
-    policy = policies.Policy(arch, head_chunk_tokens=64)
-    params = oracle.random_params(policy)
-    weights = policies.decoding_weights(policy, params)
-    tower = [name for name in params if name.startswith('vision.')]
-    assert len(tower) > 10
-    for name in tower:
-        places = (x.unsafe_buffer_pointer() for x in (weights[name], params[name]))
-        assert len({*places}) == 1
-    prepared = policies.prepare_decoding(policy, params)
-    assert prepared.keys() == weights.keys()
-    assert all(prepared[name] is params[name] for name in tower)
-
-
 def test_large_parameters_are_made_alone_and_no_other_for_it(monkeypatch):
     policy, mesh = oracle.tiny_policy(), sharding.one_device_mesh(jax.devices()[0])
     key = jax.random.key(0)

@@ -1,7 +1,6 @@
 """What MathVision and MMMU share."""
 
 import json
-import pathlib
 import random
 import threading
 import time
@@ -170,20 +169,6 @@ def test_the_files_of_the_hub_have_the_bytes_of_pictures(tmp_path):
     task = tasks.make_task('mathvision', params)
     (problem,) = task.source('test', data_dir=str(tmp_path))
     assert problem.images == (raw,)
-
-
-def test_a_clone_of_mathvision_has_its_pictures_beside_the_records(tmp_path):
-    clone = tmp_path / 'mathvision'
-    for layout in ('data', '.'):
-        (clone / layout).mkdir(parents=True, exist_ok=True)
-        file = clone / layout / 'test.jsonl'
-        file.write_text(json.dumps(toy.CHOICE | {'image': 'images/1.png'}))
-        toy.write_pictures(clone / 'images')
-        about = tasks.task_class('mathvision').about
-        task = tasks.make_task('mathvision', about.example)
-        (problem,) = task.source('test', data_dir=str(tmp_path))
-        assert pathlib.Path(problem.images[0]).samefile(clone / 'images/1.png')
-        file.unlink()
 
 
 def test_a_file_that_cannot_be_used_is_named(name, tmp_path):
