@@ -3,8 +3,8 @@
 Paper: Pass@k Training, table ``tab:main_seedvl``, whose policy reads pictures and has
 no published weights. Here is a policy of that kind at the size of a laptop, made from
 scratch: a tower of one block, whose features the decoder reads (DeepStack). A picture
-of 24 x 24 pixels shows objects of four colors, and the answer is how many of them have
-the color in the prompt, 0 to 9.
+of 16 x 16 pixels shows objects of three colors, and the answer is how many of them have
+the color in the prompt, 0 to 5.
 
     python -m passk_jax.train --config=configs/visual_counting.py \\
         --workdir=runs/visual_counting
@@ -31,12 +31,12 @@ def get_config(argument: str = '') -> ConfigDict:
     config.task.name = 'visual_counting'
     config.task.params = ConfigDict(
         {
-            'grid_size': 6,
+            'grid_size': 4,
             # A patch of the tower.
             'cell_pixels': 4,
-            'num_colors': 4,
-            'max_count': 9,
-            'train_count': 8_000,
+            'num_colors': 3,
+            'max_count': 5,
+            'train_count': 20_000,
             # The validation split is for tuning, and the test split for results.
             'validation_count': 512,
             'test_count': 1_024,
@@ -44,14 +44,15 @@ def get_config(argument: str = '') -> ConfigDict:
             'prompt': 'bare',
         }
     )
-    # 36 patches, two marks, a color and a line break.
-    config.data.max_prompt_tokens = 48
+    # 16 patches, two marks, a color and a line break.
+    config.data.max_prompt_tokens = 24
     # A digit, and a stop token.
     config.sampling.max_response_tokens = 2
     config.train.pack_sizes = 0
 
-    config.init.warm_start.steps = 100
+    config.init.warm_start.steps = 250
     config.init.warm_start.demonstrations = 'count'
+    config.init.warm_start.optimizer.learning_rate = 3e-3
     config.train.steps = 100
     return config
 
@@ -72,7 +73,7 @@ def add_tower(config: ConfigDict, argument: str) -> None:
             'patch_size': 4,
             # Each patch is a token.
             'merge_size': 1,
-            'table_size': 6,
+            'table_size': 4,
             'taps': (0,),
         }
     )
