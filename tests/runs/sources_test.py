@@ -78,9 +78,7 @@ def test_the_processor_of_pictures_is_remembered_by_new_runs(source, tmp_path):
     file.write_text('{"patch_size": 14}')
     remember_sources(tmp_path, model, begun=False)
     file.write_text('{"patch_size": 16}')
-    with pytest.raises(
-        ValueError, match=r"'preprocessor_config.json'\] of .* ch"
-    ):
+    with pytest.raises(ValueError, match=r"'preprocessor_config.json'\] of .* ch"):
         check_sources(tmp_path, model)
     # That of an earlier version had no digest of it.
     old = json.loads((tmp_path / 'sources.json').read_text())
