@@ -261,6 +261,11 @@ def arch_from_scratch(
     vision = None
     if family.vision:
         vision = Vision(**tower, frames=2, image_token=image_token)
+        if len(vision.taps) >= (num_layers := config.arch.num_layers):
+            raise InputError(
+                f'taps={vision.taps} of vision: a layer reads the features of each, '
+                f'and those after the last of {num_layers=} reach no response'
+            )
     # The shares of Qwen3-VL: 24, 20 and 20 of 64 pairs.
     side = config.arch.head_dim // 2 * 20 // 64
     sections = (config.arch.head_dim // 2 - 2 * side, side, side) if vision else ()
