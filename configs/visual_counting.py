@@ -53,7 +53,8 @@ def get_config(argument: str = '') -> ConfigDict:
     config.init.warm_start.steps = 250
     config.init.warm_start.demonstrations = 'count'
     config.init.warm_start.optimizer.learning_rate = 3e-3
-    config.train.steps = 100
+    config.train.steps = 300
+    config.optimizer.learning_rate = 5e-4
     return config
 
 

@@ -23,7 +23,7 @@ Expected, written before the first run:
 from configs import arguments
 from passk_jax.sweeps import MEASURES, Arm, Stage, Sweep
 
-_STEPS = {'counting': 100, 'maze': 300}
+_STEPS = {'counting': 300, 'maze': 300}
 
 
 def get_sweep(argument: str = '') -> Sweep:
