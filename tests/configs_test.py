@@ -24,8 +24,7 @@ from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
 from passk_jax import sharding
 from passk_jax.advantages.configured import configured_estimator
-from passk_jax.config import ExperimentConfig
-from passk_jax.config.model_config import NO_VISION
+from passk_jax.config import NO_VISION, ExperimentConfig
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.learning.update import Update

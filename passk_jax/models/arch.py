@@ -248,7 +248,8 @@ def arch_from_scratch(
     """
     family = family_of(config.family)
     sizes: dict[str, Any] = dataclasses.asdict(config.arch)
-    tower = sizes.pop('vision')
+    del sizes['vision']
+    tower = dataclasses.asdict(config.arch.vision)
     if any(tower.values()) != bool(family.vision):
         readers = sorted(name for name, x in FAMILIES.items() if x.vision)
         raise InputError(
@@ -258,6 +259,7 @@ def arch_from_scratch(
         )
     if fixed := {k: x for k, x in family.pieces.items() if sizes.get(k, x) != x}:
         raise InputError(f'{fixed} in every model of model.family={config.family!r}')
+    sizes = {k: x for k, x in sizes.items() if k not in family.pieces}
     vision = None
     if family.vision:
         vision = Vision(**tower, frames=2, image_token=image_token)
@@ -278,5 +280,6 @@ def arch_from_scratch(
         remat=config.remat,
         attention=attention,
         vision=vision,
-        **sizes | family.pieces,
+        **family.pieces,
+        **sizes,
     )
