@@ -15,6 +15,11 @@ The same with black pictures, to see what is right without sight:
         --workdir=runs/visual_counting_blind
 
 The warm start ends early on purpose, as in configs/maze_tiny.py.
+
+Time: 103 CPU seconds of one core, compilation and evaluations included. Result of seed
+0, on 1,024 test problems with 32 responses each, before and after 300 steps: Pass@1
+.444 and .783, Pass@4 .731 and .955, Pass@32 .985 and .981. Blind, Pass@1 is .168 and
+.166, that of guessing one of six answers.
 """
 
 from ml_collections import ConfigDict

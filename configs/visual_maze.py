@@ -9,6 +9,8 @@ The same with black pictures, to see what is right without sight:
 
     python -m passk_jax.train --config=configs/visual_maze.py:sight=blind \\
         --workdir=runs/visual_maze_blind
+
+Time: minutes on two cores. Result: no comparison has been made.
 """
 
 from ml_collections import ConfigDict
