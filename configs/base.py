@@ -108,6 +108,16 @@ def _model() -> ConfigDict:
                 'num_experts': 0,
                 'experts_per_token': 0,
                 'norm_topk_prob': False,
+                'vision': {
+                    'depth': 0,
+                    'embed_dim': 0,
+                    'num_heads': 0,
+                    'mlp_dim': 0,
+                    'patch_size': 0,
+                    'merge_size': 0,
+                    'table_size': 0,
+                    'taps': (),
+                },
             },
             # Silent; at a learning rate of 1e-6 a bfloat16 weight would not change.
             'param_dtype': 'float32',
@@ -173,6 +183,8 @@ def _data() -> ConfigDict:
             'instruction': 'task',
             # The paper gives none; published models take up to 16 million.
             'max_picture_pixels': 0,
+            # Not in the paper.
+            'blank_pictures': False,
         }
     )
 

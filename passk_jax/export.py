@@ -20,11 +20,12 @@ from absl import logging
 from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import Vision
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf.adapters import write_adapters
-from passk_jax.models.hf.processor import PROCESSOR
+from passk_jax.models.hf.processor import PROCESSOR, processor_fields
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.models.lora import merge, without_adapters
 from passk_jax.models.policy import Params
@@ -96,8 +97,8 @@ def _write_model(
         'config.json': _config(setup, dtype=dtype),
         'generation_config.json': _generation_config(setup),
     }
-    if setup.policy.arch.vision:
-        files[PROCESSOR] = _read(setup.config.model.source, PROCESSOR)
+    if vision := setup.policy.arch.vision:
+        files[PROCESSOR] = _processor(setup, vision)
     # Only process 0 has a directory.
     if directory is not None:
         for name, fields in files.items():
@@ -148,6 +149,14 @@ def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
         eos_token_ids=setup.stop_tokens,
         pad_token_id=setup.tokenizer.pad_token_id,
     )
+
+
+def _processor(setup: Setup, vision: Vision) -> dict[str, Any]:
+    """Returns ``preprocessor_config.json``: the source's, or the run's."""
+    if source := setup.config.model.source:
+        return _read(source, PROCESSOR)
+    assert setup.reader.processor is not None  # The policy has a tower.
+    return processor_fields(setup.reader.processor, vision)
 
 
 def _generation_config(setup: Setup) -> Mapping[str, Any]:

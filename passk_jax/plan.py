@@ -69,8 +69,7 @@ from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
 from passk_jax.setup import model
-from passk_jax.tasks import make_task, require
-from passk_jax.tasks.abilities import Alphabet
+from passk_jax.tasks import make_task
 
 
 def main(
@@ -322,6 +321,7 @@ def _builder(
     platform = 'cpu' if topology.platform == 'gpu' else topology.platform
     size = _vocab_size(config)
     arch = model.architecture(config.model, vocab_size=size, platform=platform)
+    model.check_pictures(config.data, arch)
     return Builder(
         policies.Policy(
             arch,
@@ -368,10 +368,7 @@ def _vocab_size(config: ExperimentConfig) -> int:
         return 0
     if config.model.tokenizer == 'characters':
         task = make_task(config.task.name, config.task.params)
-        alphabet_task = require(
-            task, Alphabet, needed_by="model.tokenizer='characters'"
-        )
-        return len(tokenizers.character_tokenizer(alphabet_task.alphabet))
+        return len(model.make_characters(config.model, task))
     return len(tokenizers.load_tokenizer(config.model.tokenizer))
 
 

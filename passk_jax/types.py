@@ -138,7 +138,7 @@ class Problem:
             it begins with the part's name and a slash.
         turns: the earlier turns of the chat, before the user's text.
         images: the pictures of the prompt, in the order of their places in its text,
-            :data:`PICTURE`; without pictures that is text like any other.
+            :data:`PICTURE`; to a policy of text that is text like any other.
     """
 
     id: int

@@ -24,7 +24,7 @@ from configs import base, maze, maze_tiny
 from passk_jax import config as config_lib
 from passk_jax import sharding
 from passk_jax.advantages.configured import configured_estimator
-from passk_jax.config import ExperimentConfig
+from passk_jax.config import NO_VISION, ExperimentConfig
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.learning.update import Update
@@ -380,6 +380,7 @@ def test_the_testbed_has_the_shape_of_its_source():
         'num_experts': 0,
         'experts_per_token': 0,
         'norm_topk_prob': False,
+        'vision': NO_VISION,
     }
     assert config.model.family == 'qwen2'
     assert config.task.params['train_sizes'] == (17,)

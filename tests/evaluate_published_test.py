@@ -8,6 +8,8 @@ import pytest
 
 from passk_jax import evaluate, export
 from tests import tiny
+from tests.models.hf.source import make_source
+from tests.tasks import pictured_toy
 
 CONFIG = str(tiny.ROOT / 'tests' / 'tiny.py')
 
@@ -92,3 +94,28 @@ def test_responses_without_a_signal_are_warned_of(model, tmp_path, caplog):
         run(tmp_path, model, num_problems=1, num_responses=1)
     assert 'maze test: ' in caplog.text
     assert 'One response: ' in caplog.text
+
+
+def test_benchmarks_with_pictures_are_rows_of_one_table(tmp_path, capsys):
+    """The paper's table of them, for a random model, in the layouts users have."""
+    sizes = {'max_position_embeddings': 9000, 'num_hidden_layers': 2}
+    make_source(tmp_path / 'model', 'qwen3_vl', **sizes)
+    data = tmp_path / 'data'
+    pictured_toy.write_benchmarks(data)
+    names = ('mathvision', 'mmmu')
+    with tiny.devices(1):
+        evaluate.main(
+            workdir=str(tmp_path / 'out'),
+            model=str(tmp_path / 'model'),
+            task=','.join(names),
+            data_dir=str(data),
+            num_responses=2,
+            max_response_tokens=4,
+        )
+    rows = [line.split('|') for line in capsys.readouterr().out.splitlines()]
+    first = [cells[1].strip() for cells in rows if len(cells) > 2]
+    assert all(any(name in cell for cell in first) for name in names), first
+    for name in names:
+        (file,) = (tmp_path / 'out').rglob(f'*task={name}_*.jsonl')
+        lines = tiny.read_lines(file)
+        assert [len(line['correct']) for line in lines] == [2, 2], lines[0].keys()

@@ -184,7 +184,7 @@ def test_an_export_generates_as_the_run(finished, tmp_path):
     assert with_pictures >= 2
 
 
-def their_inputs(problem, tokenizer, processor):
+def their_inputs(problem, tokenizer, processor, merge=2):
     """The inputs of transformers, as Qwen3VLProcessor makes them."""
     texts = problem.prompt.split('<image>') if problem.images else [problem.prompt]
     content = [{'type': 'text', 'text': texts[0]}]
@@ -200,7 +200,7 @@ def their_inputs(problem, tokenizer, processor):
         inputs = dict(processor(images=images, return_tensors='pt'))
         pad, marked = '<|image_pad|>', '<|marked|>'
         for grid in inputs['image_grid_thw']:
-            text = text.replace(pad, marked * (int(grid.prod()) // 4), 1)
+            text = text.replace(pad, marked * (int(grid.prod()) // merge**2), 1)
         text = text.replace(marked, pad)
     inputs |= tokenizer(text, return_tensors='pt', add_special_tokens=False)
     inputs.pop('token_type_ids', None)

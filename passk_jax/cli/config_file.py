@@ -56,7 +56,14 @@ def use_source(config: ConfigDict, path: str, source: str) -> None:
 
 def replace_model(config: ConfigDict, source: str) -> None:
     """Replaces the model of a configuration by a published one."""
-    sizes = {name: type(size)() for name, size in config.model.arch.items()}
+
+    def empty(values: ConfigDict) -> dict[str, Any]:
+        return {
+            name: empty(x) if isinstance(x, ConfigDict) else type(x)()
+            for name, x in values.items()
+        }
+
+    sizes = empty(config.model.arch)
     config.model.update(family='', source=source, tokenizer='source', arch=sizes)
 
 

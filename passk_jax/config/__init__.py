@@ -32,9 +32,11 @@ from passk_jax.config.learning_config import (
 )
 from passk_jax.config.model_config import (
     NO_ADAPTERS,
+    NO_VISION,
     ArchConfig,
     LoraConfig,
     ModelConfig,
+    VisionConfig,
 )
 from passk_jax.config.sampling_options import SamplingOptions, sampling_options
 from passk_jax.config.stages import Stage, errors_of, stage_at, stages_of

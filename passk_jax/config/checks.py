@@ -113,6 +113,7 @@ def check(values: Mapping[str, Any]) -> None:
     _check_batches(values)
     _check_model(values)
     _check_adapters(values)
+    _check_tower(values)
     _check_init(values)
     _check_mesh(values)
     _check_packing(values)
@@ -182,10 +183,13 @@ def _check_model(values: Mapping[str, Any]) -> None:
                 f'sizes; set them to 0 (and tie_embeddings to False)'
             )
         return
-    # The family says whether it has experts.
-    experts = ('num_experts', 'experts_per_token', 'norm_topk_prob')
-    for name in ('tie_embeddings', *experts):
-        del arch[name]
+    # The family says whether it has experts, or reads pictures.
+    optional = ('num_experts', 'experts_per_token', 'norm_topk_prob', 'tie_embeddings')
+    arch = {
+        name: size
+        for name, size in arch.items()
+        if name not in optional and not name.startswith('vision.')
+    }
     if not values['model.family']:
         raise InputError("model.family='' needs a model.source, which sets the family")
     if values['model.tokenizer'] == 'source':
@@ -228,6 +232,17 @@ def _check_adapters(values: Mapping[str, Any]) -> None:
         raise InputError(
             f'model.frozen_dtype={dtype!r} has no effect, because all parameters are '
             'trained: set model.lora or model.frozen, or leave it empty'
+        )
+
+
+def _check_tower(values: Mapping[str, Any]) -> None:
+    """Raises InputError if the tower of a new policy would stay random."""
+    is_new = values['init.kind'] in ('scratch', 'warm_start')
+    trained = values['model.train_vision'] or values['model.lora.rank']
+    if values['model.arch.vision.depth'] and is_new and not trained:
+        raise InputError(
+            f'model.train_vision=False leaves the tower of model.arch.vision as random '
+            f'as init.kind={values["init.kind"]!r} makes it: set model.train_vision'
         )
 
 

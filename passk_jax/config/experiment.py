@@ -109,6 +109,8 @@ class DataConfig:
             task's text; ``''``: none.
         max_picture_pixels: a larger picture is made smaller; 0: the limit of
             ``model.source``.
+        blank_pictures: whether all pictures are black, for a baseline that sees
+            nothing.
     """
 
     dir: str
@@ -124,6 +126,7 @@ class DataConfig:
     )
     instruction: str = dataclasses.field(metadata={'off': 'task'})
     max_picture_pixels: int = count(0, off=0)
+    blank_pictures: bool = dataclasses.field(metadata={'off': False})
 
 
 @section

@@ -8,6 +8,36 @@ DTYPES = ('float32', 'bfloat16')
 
 
 @section
+class VisionConfig:
+    """Sizes of the tower that reads pictures; all 0 if there is none.
+
+    Attributes:
+        depth: number of blocks.
+        embed_dim, num_heads, mlp_dim: sizes of a block.
+        patch_size: pixels of a side of a patch.
+        merge_size: patches of a side of a square that becomes one token.
+        table_size: rows, and columns, of the table of positions, which spans a picture.
+        taps: blocks whose outputs the first layers of the decoder read too, from 0.
+    """
+
+    depth: int = count(0, 1000)
+    embed_dim: int = count(0, 10**6)
+    num_heads: int = count(0, 10**6)
+    mlp_dim: int = count(0, 10**6)
+    patch_size: int = count(0, 10**3)
+    merge_size: int = count(0, 10**3)
+    table_size: int = count(0, 10**3)
+    taps: tuple[int, ...]
+
+
+NO_VISION = {
+    field.name: () if field.name == 'taps' else 0
+    for field in dataclasses.fields(VisionConfig)
+}
+"""A :class:`VisionConfig` without a tower."""
+
+
+@section
 class ArchConfig:
     """Sizes of a policy made from scratch; all 0 if ``model.source`` sets them.
 
@@ -16,6 +46,7 @@ class ArchConfig:
         num_experts: experts of each layer; 0 without experts.
         experts_per_token: number of experts that process a token.
         norm_topk_prob: whether the weights of a token's experts add up to 1.
+        vision: the tower that reads pictures, of a family that has one.
     """
 
     # The deepest published models have about a hundred.
@@ -31,6 +62,7 @@ class ArchConfig:
     num_experts: int = count(0, 10**6, off=0)
     experts_per_token: int = count(0, 10**6, off=0)
     norm_topk_prob: bool = dataclasses.field(metadata={'off': False})
+    vision: VisionConfig = dataclasses.field(metadata={'off': NO_VISION})
 
 
 @section

@@ -10,6 +10,7 @@ A picture that cannot be read is an error before any device works. Nothing here 
 torch or torchvision.
 """
 
+import base64
 import dataclasses
 import io
 import math
@@ -26,8 +27,8 @@ from passk_jax.types import PICTURE, Images, Picture, Problem, Prompts
 # Patches of a prompt are padded to a multiple of this many tokens.
 _TOKENS = 8
 _MAX_ASPECT = 200
-# PIL and its decoders raise these for what is absent or damaged.
-_UNREADABLE = OSError, ValueError, SyntaxError, RuntimeError
+# The longer side of a larger picture in a report.
+_THUMBNAIL = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +122,21 @@ def _open(picture: Picture) -> PIL.Image.Image:
         with PIL.Image.open(file) as image:
             image.load()
             return PIL.ImageOps.exif_transpose(image).convert('RGB')
-    except (*_UNREADABLE, PIL.Image.DecompressionBombError) as e:
+    except Exception as e:  # PIL's decoders raise many kinds for damaged files.
         raise InputError(f'{where} cannot be read: {" ".join(str(e).split())}') from e
+
+
+def thumbnail(picture: Picture) -> str:
+    """Makes a small copy of a picture for a page, as a ``data:`` address.
+
+    Raises:
+        InputError: the picture cannot be read.
+    """
+    image, file = _open(picture), io.BytesIO()
+    image.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    kind = 'png' if max(image.size) < _THUMBNAIL else 'jpeg'
+    image.save(file, kind)
+    return f'data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +146,12 @@ class PictureReader:
     Attributes:
         processor: of the model; ``None``: it reads only text.
         image_token: the id in the place of a picture.
+        blank: whether every picture is black, as large as it is.
     """
 
     processor: Processor | None = None
     image_token: int = -1
+    blank: bool = False
 
     def expand(
         self, problem: Problem, prompt: Sequence[int]
@@ -198,7 +214,9 @@ class PictureReader:
         images = []
         for number, picture in enumerate(problem.images, 1):
             with prefixed(f'picture {number} of problem {problem.id}'):
-                images.append(self.processor.read(picture))
+                image = self.processor.read(picture)
+                size = image.size
+                images.append(PIL.Image.new('RGB', size) if self.blank else image)
         return images
 
 
@@ -246,13 +264,19 @@ class Pictured:
         return Images(patches, shapes)
 
 
-def split_at_pictures(problem: Problem, text: str) -> list[str]:
+def split_at_pictures(problem: Problem, text: str, *, reads: bool) -> list[str]:
     """Splits a prompt's text at the places of its pictures.
+
+    Args:
+        problem: has the pictures.
+        text: the user's turn.
+        reads: whether the policy reads pictures; if not, a text without pictures has no
+            places for any.
 
     Raises:
         InputError: there are more or fewer places than pictures.
     """
-    if not problem.images:
+    if not (problem.images or reads):
         return [text]
     parts = text.split(PICTURE)
     if len(parts) != len(problem.images) + 1:

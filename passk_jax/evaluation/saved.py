@@ -16,6 +16,7 @@ from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Record
 from passk_jax.files import atomic_write_text, parse_json, read_json
 from passk_jax.runs.directory import config_differences
+from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem
 
 # The digest already identifies the problems, whatever directory they are in.
@@ -32,9 +33,10 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 def digest_of(problems: Iterable[Problem]) -> str:
     """Computes the SHA-256 of the problems and their prompts, in order."""
-    # Problems without turns hash as they did before problems had turns.
+    # Problems without turns or pictures hash as they did before problems had them.
     rows = [
-        [p.id, p.prompt, dict(p.data), p.category, *([p.turns] if p.turns else [])]
+        [p.id, p.prompt, dict(p.data), p.category]
+        + [part for part in (p.turns, picture_digests(p)) if part]
         for p in problems
     ]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()

@@ -162,6 +162,8 @@ def _fingerprint(
         'few_shot': list(data.few_shot),
         # In a list, because no words are other ones than the task's.
         'instruction': [data.instruction] if data.instruction != 'task' else [],
+        'max_picture_pixels': data.max_picture_pixels,
+        'blank_pictures': data.blank_pictures,
         'plugins': plugins.digests_in(dataclasses.asdict(task)),
     }
     # No sampler chose the experts of a demonstration.
@@ -188,8 +190,10 @@ def _options(section: Any) -> dict[str, Any]:
     values = {}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
-        if field.metadata.get('off', ...) != value:
-            is_section = dataclasses.is_dataclass(value)
+        is_section = dataclasses.is_dataclass(value)
+        # A section is off by all of its fields.
+        stated = dataclasses.asdict(value) if is_section else value
+        if field.metadata.get('off', ...) != stated:
             values[field.name] = _options(value) if is_section else value
     return values
 

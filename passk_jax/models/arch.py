@@ -7,7 +7,7 @@ from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
 from passk_jax.models import grouped_products
 from passk_jax.models.attention_kernels import IMPLEMENTATIONS
-from passk_jax.models.families.table import family_of
+from passk_jax.models.families.table import FAMILIES, family_of
 from passk_jax.models.lora import Lora
 from passk_jax.models.rope import Rope
 
@@ -270,20 +270,45 @@ class Arch:
         return self.layers * (self.num_layers // len(self.layers))
 
 
-def arch_from_scratch(config: ModelConfig, *, vocab_size: int, attention: str) -> Arch:
+def arch_from_scratch(
+    config: ModelConfig, *, vocab_size: int, attention: str, image_token: int = 1
+) -> Arch:
     """Makes the architecture of a fresh policy, with the config's sizes and family.
+
+    Args:
+        config: the sizes and the family.
+        vocab_size, attention: as in :class:`Arch`.
+        image_token: as in :class:`Vision`; unused without a tower.
 
     Raises:
         InputError: an unknown family, or sizes that do not match.
     """
     family = family_of(config.family)
-    if family.vision:
-        raise InputError(
-            f'model.family={config.family!r} reads pictures, and model.arch has no '
-            'sizes of a tower for them: set model.source'
-        )
     sizes: dict[str, Any] = dataclasses.asdict(config.arch)
-    rope = Rope(kind='default', theta=sizes.pop('rope_theta'))
+    del sizes['vision']
+    tower = dataclasses.asdict(config.arch.vision)
+    if any(tower.values()) != bool(family.vision):
+        readers = sorted(name for name, x in FAMILIES.items() if x.vision)
+        raise InputError(
+            f'vision={tower} are the sizes of a tower that reads pictures: families '
+            f'{readers} need them, others have none, and model.family is '
+            f'{config.family!r}'
+        )
+    if fixed := {k: x for k, x in family.pieces.items() if sizes.get(k, x) != x}:
+        raise InputError(f'{fixed} in every model of model.family={config.family!r}')
+    sizes = {k: x for k, x in sizes.items() if k not in family.pieces}
+    vision = None
+    if family.vision:
+        vision = Vision(**tower, frames=2, image_token=image_token)
+        if len(vision.taps) >= (num_layers := config.arch.num_layers):
+            raise InputError(
+                f'taps={vision.taps} of vision: a layer reads the features of each, '
+                f'and those after the last of {num_layers=} reach no response'
+            )
+    # The shares of Qwen3-VL: 24, 20 and 20 of 64 pairs.
+    side = config.arch.head_dim // 2 * 20 // 64
+    sections = (config.arch.head_dim // 2 - 2 * side, side, side) if vision else ()
+    rope = Rope(kind='default', theta=sizes.pop('rope_theta'), sections=sections)
     return Arch(
         vocab_size=vocab_size,
         layers=(Layer(rope, feed_forward=family.feed_forward),),
@@ -291,6 +316,7 @@ def arch_from_scratch(config: ModelConfig, *, vocab_size: int, attention: str) -
         dtype=config.compute_dtype,
         remat=config.remat,
         attention=attention,
+        vision=vision,
         **family.pieces,
         **sizes,
     )

@@ -12,6 +12,7 @@ import jax
 
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.transformer import Transformer
+from passk_jax.models.vision import is_of_tower
 from passk_jax.types import Images, Leaf, Prompts
 
 
@@ -65,7 +66,7 @@ def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
 def reads_once(policy: Policy) -> bool:
     """Returns whether the policy has a tower, and no update changes it."""
     names = Transformer.parameters(policy.arch)
-    tower = {name for name in names if name.startswith('vision.')}
+    tower = {name for name in names if is_of_tower(name)}
     return bool(tower) and tower <= policy.frozen
 
 

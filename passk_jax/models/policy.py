@@ -39,6 +39,7 @@ from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.pictures import next_positions, place_features, prompt_positions
 from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
+from passk_jax.models.vision import is_of_tower
 from passk_jax.sharding import AnyMesh, shard
 from passk_jax.types import Prompts
 
@@ -187,37 +188,40 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
 
     Adapters are merged into their matrices, so no token pays for them. Without, a
     single CPU device reads the layers in place. While they are in use, donating
-    ``params`` copies them.
+    ``params`` copies them. The tower stays as it is: no decode step reads it.
     """
     table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
+    tower = {name: params.pop(name) for name in [*params] if is_of_tower(name)}
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
     if (
         traced
         or any(map(lora.is_adapter, params))
         or any(x.dtype != table[name].read_in(dtype) for name, x in params.items())
     ):
-        return _prepare_decoding(policy, params)
+        return _prepare_decoding(policy, params) | tower
     devices = set().union(*(x.devices() for x in params.values()))
     if len(devices) > 1 or next(iter(devices)).platform != 'cpu':
-        return _prepare_decoding(policy, params)
+        return _prepare_decoding(policy, params) | tower
     weights = {}
     for name, x in params.items():
         for part, place in layers_apart(name, table[name], len(x)):
             weights[part] = np.asarray(x)[place] if place else x
-    return jax.device_put(weights, *devices, may_alias=True)
+    return jax.device_put(weights, *devices, may_alias=True) | tower
 
 
 def prepare_decoding(policy: Policy, params: Params) -> Params:
-    """Casts, gathers and unstacks the weights for decode steps.
+    """Casts, gathers and unstacks the weights for decode steps; leaves the tower as is.
 
-    Weights that are sharded over 'fsdp' would cross the network for every token, so
-    only 'tensor' splits them while sampling. Each layer has its own arrays, which a
-    step reads in place.
+    Weights sharded over 'fsdp' would cross the network for every token, so only
+    'tensor' splits them. Each layer has its own arrays, which a step reads in place.
     """
     table, weights = Transformer.parameters(policy.arch), {}
     scale = policy.arch.lora.scale if policy.arch.lora else 0.0
     for name, x in lora.without_adapters(params).items():
+        if is_of_tower(name):
+            weights[name] = x
+            continue
         axes = sharding.gathered(table[name].array_axes)
         a, b = map(params.get, lora.adapter_names(name))
         for part, place in layers_apart(name, table[name], len(x)):

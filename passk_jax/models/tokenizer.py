@@ -27,6 +27,9 @@ from passk_jax.types import Turn
 Tokenizer = transformers.PreTrainedTokenizerFast
 
 PAD, EOS = '<pad>', '<eos>'
+IMAGE_TOKEN = '<|image_pad|>'
+"""The token in the place of a picture, as in Qwen's tokenizers."""
+_PICTURE_TOKENS = ('<|vision_start|>', IMAGE_TOKEN, '<|vision_end|>')
 
 TOKENIZER_FILES = (
     *('tokenizer.json', 'tokenizer_config.json'),
@@ -47,9 +50,15 @@ _TODAY = (
 
 # The prompt is the user's text, unchanged; the response follows it.
 _PLAIN_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+_PICTURED_TEMPLATE = (
+    "{% for message in messages %}{% if message['content'] is string %}"
+    "{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}" + ''.join(_PICTURE_TOKENS) + '{% else %}'
+    "{{ part['text'] }}{% endif %}{% endfor %}{% endif %}{% endfor %}"
+)
 
 
-def character_tokenizer(alphabet: str) -> Tokenizer:
+def character_tokenizer(alphabet: str, *, pictures: bool = False) -> Tokenizer:
     """Makes a tokenizer of characters, after ``<pad>`` 0 and ``<eos>`` 1.
 
     Decoding restores texts over the alphabet exactly. Any other character is an error,
@@ -57,6 +66,7 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
 
     Args:
         alphabet: characters in the order of their ids, from 2.
+        pictures: whether three more tokens mark the place of a picture.
 
     Raises:
         InputError: an empty alphabet, or a repeated character.
@@ -68,11 +78,13 @@ def character_tokenizer(alphabet: str) -> Tokenizer:
     one_character = tokenizers.Regex(r'[\s\S]')
     backend.pre_tokenizer = pre_tokenizers.Split(one_character, behavior='isolated')
     backend.decoder = decoders.Fuse()
+    if pictures:
+        backend.add_special_tokens([*_PICTURE_TOKENS])
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,
         eos_token=EOS,
-        chat_template=_PLAIN_TEMPLATE,
+        chat_template=_PICTURED_TEMPLATE if pictures else _PLAIN_TEMPLATE,
         clean_up_tokenization_spaces=False,
         padding_side='right',
     )

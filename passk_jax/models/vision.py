@@ -49,6 +49,11 @@ PATCH = Parameter(
 """The kernel of patches: colors, frames, and a patch's rows and columns."""
 
 
+def is_of_tower(name: str) -> bool:
+    """Tells whether a parameter of a policy is one of its tower."""
+    return name.startswith('vision.')
+
+
 class LayerNorm(nnx.Module):
     """``(x - mean(x)) / std(x) * scale + bias``, in float32."""
 

@@ -107,6 +107,8 @@ stroke-linejoin:round}
 .board .corner{fill:var(--floor);stroke:var(--soft);stroke-width:.6}
 .board .corner.bad{fill:var(--bad);stroke:var(--wrong);stroke-width:1.2}
 .responses:has(.board.wide){grid-template-columns:repeat(auto-fill,minmax(290px,1fr))}
+.pictures{display:flex;flex-wrap:wrap;gap:8px;margin:6px 0}
+.pictures img{min-width:120px;max-width:256px;image-rendering:pixelated}
 code,pre{font:12px/1.45 ui-monospace,SFMono-Regular,Menlo,monospace}
 code{overflow-wrap:anywhere;color:var(--text)}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:6px 0 0;max-height:420px;
@@ -195,10 +197,24 @@ def problem_card(run: Run, responses: Sequence[Row], *, most: int) -> str:
         f'<span>{escape(str(row.get("category", "")))}</span>'
         f'<span>{num_right} of {len(responses)} right</span>'
         f'<span>{len(groups)} different responses</span></header>'
+        f'{_pictures(responses)}'
         f'<div class="responses{"" if any(pictures) else " texts"}">{figures}</div>'
         f'<details><summary>prompt</summary><pre>'
         f'{_clipped(row.get("prompt", ""))}</pre></details></div>'
     )
+
+
+def _pictures(responses: Sequence[Row]) -> str:
+    """Returns the pictures of a problem, which one of its rows has."""
+    rows = [
+        x for row in responses for x in [row.get('pictures')] if isinstance(x, list)
+    ]
+    images = (
+        f'<img src="{escape(address)}" alt="picture {number}">'
+        for number, address in enumerate(rows[0] if rows else [], 1)
+        if isinstance(address, str) and address.startswith('data:image/')
+    )
+    return f'<div class="pictures">{"".join(images)}</div>' if rows else ''
 
 
 def _picture(row: Row, draw: Callable[..., str] | None) -> str:

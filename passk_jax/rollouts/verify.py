@@ -21,6 +21,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from passk_jax import plugins
+from passk_jax.data.pictures import thumbnail
 from passk_jax.errors import InputError
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.tokenizer import Tokenizer
@@ -300,7 +301,7 @@ def records(
     """Makes one readable JSON record per rollout.
 
     ``reward`` is the verifier's; Noise Rewards flipped those whose ``rewarded`` differs
-    from ``correct``.
+    from ``correct``. The first record of a problem has small copies of its pictures.
     """
     return [
         {
@@ -320,7 +321,12 @@ def records(
             'stopped': bool(responses.stopped[p, n]),
             'mean_log_prob': float(responses.mean_log_probs[p, n]),
             'mean_entropy': float(responses.mean_entropies[p, n]),
+            **({} if n else _pictures(problem)),
         }
         for p, problem in enumerate(problems)
         for n in range(responses.lengths.shape[1])
     ]
+
+
+def _pictures(problem: Problem) -> dict[str, list[str]]:
+    return {'pictures': [*map(thumbnail, problem.images)]} if problem.images else {}

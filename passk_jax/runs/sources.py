@@ -1,8 +1,9 @@
 """Records digests of a run's input files, and checks them when the run resumes.
 
 ``<workdir>/sources.json`` has the SHA-256 digests of the model's configuration,
-generation config and tokenizer with its chat template, and of the user's Python files
-(plugins.py). It does not cover the weights, because a run reads them only once.
+generation config, processor of pictures and tokenizer with its chat template, and of
+the user's Python files (plugins.py). It does not cover the weights, because a run reads
+them only once.
 """
 
 import json
@@ -17,11 +18,12 @@ from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models.hf.config import read_json, source_directory
+from passk_jax.models.hf.processor import PROCESSOR
 from passk_jax.models.tokenizer import TOKENIZER_FILES
 from passk_jax.runs.digests import digest
 
 _NAME = 'sources.json'
-_FILES = ('config.json', 'generation_config.json', *TOKENIZER_FILES)
+_FILES = ('config.json', 'generation_config.json', PROCESSOR, *TOKENIZER_FILES)
 
 Digests = dict[str, dict[str, str]]
 
@@ -70,6 +72,8 @@ def check_sources(
                 f'{workdir / _NAME} has no digests of {source!r}: restore it, or '
                 'remove it and train with --accept_loss'
             )
+        # Runs from before the file had a digest go on.
+        new = {k: x for k, x in new.items() if k in old or k != PROCESSOR}
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(
                 f'{changed} of {source!r} changed since the run in {workdir} began: '

@@ -139,7 +139,7 @@ def check_names(config: ExperimentConfig) -> None:
         raise InputError(f'{config.model.family=} is none of {sorted(FAMILIES)}')
     if not config.model.source:
         # The sizes do not depend on the vocabulary, and a tokenizer loads slowly.
-        from_scratch(config.model, vocab_size=1)
+        from_scratch(config.model, vocab_size=2)
     sizes = {
         'train.num_prompts': config.train.num_prompts,
         'sampling.num_rollouts': config.sampling.num_rollouts,

@@ -11,10 +11,11 @@ from passk_jax.models import attention_kernels, grouped_products
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
-from passk_jax.models.hf.processor import read_processor
+from passk_jax.models.hf.processor import new_processor, read_processor
 from passk_jax.models.lora import Lora
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.models.transformer import Transformer
+from passk_jax.models.vision import is_of_tower
 from passk_jax.tasks import Task, require
 from passk_jax.tasks.abilities import Alphabet
 
@@ -27,8 +28,7 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
     """
     kind = model.tokenizer
     if kind == 'characters':
-        spelled_task = require(task, Alphabet, needed_by="model.tokenizer='characters'")
-        tokenizer = tokenizers.character_tokenizer(spelled_task.alphabet)
+        tokenizer = make_characters(model, task)
         return tokenizer, tokenizers.stop_token_ids(tokenizer)
     source = model.source if kind == 'source' else kind
     tokenizer = tokenizers.load_tokenizer(source)
@@ -36,13 +36,44 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
     return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
 
 
-def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch:
+def make_characters(model: ModelConfig, task: Task) -> Tokenizer:
+    """Makes the tokenizer of the characters of a task.
+
+    Raises:
+        InputError: the task has no alphabet.
+    """
+    spelled_task = require(task, Alphabet, needed_by="model.tokenizer='characters'")
+    pictures = model.arch.vision.depth > 0
+    return tokenizers.character_tokenizer(spelled_task.alphabet, pictures=pictures)
+
+
+def image_token(model: ModelConfig, tokenizer: Tokenizer) -> int:
+    """Returns the id of the token in the place of a picture; 1 if it is not needed.
+
+    Raises:
+        InputError: a new policy reads pictures, and the tokenizer has no such token.
+    """
+    if not model.arch.vision.depth:
+        return 1
+    name = tokenizers.IMAGE_TOKEN
+    if (token := tokenizer.get_vocab().get(name)) is None:
+        raise InputError(
+            f'model.arch.vision reads pictures, and model.tokenizer='
+            f'{model.tokenizer!r} has no token {name!r} for their places'
+        )
+    return token
+
+
+def architecture(
+    config: ModelConfig, *, vocab_size: int, platform: str, image_token: int = 1
+) -> Arch:
     """Returns the architecture, with implementations of its parts for ``platform``.
 
     Args:
         config: the model's configuration.
         vocab_size: size of the tokenizer; unused if ``config.source`` is set.
         platform: platform of the devices: ``'cpu'``, ``'gpu'`` or ``'tpu'``.
+        image_token: as :func:`image_token` returns it.
 
     Raises:
         ValueError: the network does not support one of the settings.
@@ -57,7 +88,8 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
             attention='plain',
         )
     else:
-        arch = from_scratch(config, vocab_size=vocab_size)
+        sizes = {'vocab_size': vocab_size, 'image_token': image_token}
+        arch = from_scratch(config, **sizes)
     attention = attention_kernels.choose_implementation(
         config.attention, platform=platform, dtype=arch.dtype, head_dim=arch.head_dim
     )
@@ -69,14 +101,15 @@ def architecture(config: ModelConfig, *, vocab_size: int, platform: str) -> Arch
     )
 
 
-def from_scratch(config: ModelConfig, *, vocab_size: int) -> Arch:
+def from_scratch(config: ModelConfig, *, vocab_size: int, image_token: int = 1) -> Arch:
     """Returns the architecture of ``model.arch``, with plain attention.
 
     Raises:
         InputError: the sizes do not fit together.
     """
     with prefixed('model.arch'):
-        return arch_from_scratch(config, vocab_size=vocab_size, attention='plain')
+        sizes = {'vocab_size': vocab_size, 'image_token': image_token}
+        return arch_from_scratch(config, attention='plain', **sizes)
 
 
 def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
@@ -98,7 +131,7 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
         return frozenset(Transformer.parameters(arch.base))
     names, frozen = list(Transformer.parameters(arch)), set()
     if not config.train_vision:
-        frozen |= {name for name in names if name.startswith('vision.')}
+        frozen |= set(filter(is_of_tower, names))
     for entry in config.frozen:
         meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}
         if not meant:
@@ -127,8 +160,22 @@ def make_reader(config: ModelConfig, data: DataConfig, arch: Arch) -> PictureRea
     if arch.vision is None:
         return PictureReader()
     limit = data.max_picture_pixels
-    processor = read_processor(config.source, arch.vision, max_pixels=limit)
-    return PictureReader(processor, arch.vision.image_token)
+    if config.source:
+        processor = read_processor(config.source, arch.vision, max_pixels=limit)
+    else:
+        processor = new_processor(arch.vision, max_pixels=limit)
+    token, blank = arch.vision.image_token, data.blank_pictures
+    return PictureReader(processor, token, blank=blank)
+
+
+def check_pictures(data: DataConfig, arch: Arch) -> None:
+    """Raises InputError for a setting of pictures if the policy reads only text."""
+    for name in ('max_picture_pixels', 'blank_pictures'):
+        if (value := getattr(data, name)) and not arch.vision:
+            raise InputError(
+                f'data.{name}={value} has no effect, because the model reads no '
+                f'pictures: leave it {type(value)()}'
+            )
 
 
 def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:

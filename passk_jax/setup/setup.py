@@ -121,7 +121,8 @@ class Setup:
         examples = zip(itertools.cycle(('user', 'assistant')), data.few_shot)
         by_system = [turn for turn in problem.turns if turn.role == 'system']
         spoken = [turn for turn in problem.turns if turn.role != 'system']
-        parts = split_at_pictures(problem, text)
+        reads = self.policy.arch.vision is not None
+        parts = split_at_pictures(problem, text, reads=reads)
         return tokenizers.encode_prompt(
             self.tokenizer,
             parts if problem.images else text,
@@ -318,8 +319,12 @@ def make_setup(config: ExperimentConfig) -> Setup:
     mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
     platform = mesh.devices.flat[0].platform
     arch = model.architecture(
-        config.model, vocab_size=len(tokenizer), platform=platform
+        config.model,
+        vocab_size=len(tokenizer),
+        platform=platform,
+        image_token=model.image_token(config.model, tokenizer),
     )
+    model.check_pictures(config.data, arch)
     _check_packing(config, mesh)
     memory.check_cache(config, arch, mesh)
     policy = Policy(

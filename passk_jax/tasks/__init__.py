@@ -37,6 +37,8 @@ TASKS: dict[str, str] = {
     'mmmu': 'passk_jax.tasks.mmmu.task:MmmuTask',
     'reasoning_gym': 'passk_jax.tasks.reasoning_gym.task:ReasoningGymTask',
     'records': 'passk_jax.tasks.rewarded_records:RecordsTask',
+    'visual_counting': 'passk_jax.tasks.visual_counting:VisualCountingTask',
+    'visual_maze': 'passk_jax.tasks.maze.visual:VisualMazeTask',
 }
 
 Ability = TypeVar('Ability')

@@ -13,7 +13,7 @@ import json
 
 from passk_jax import cli, tasks
 from passk_jax.errors import InputError
-from passk_jax.types import Problem
+from passk_jax.types import Picture, Problem
 
 
 def listing() -> str:
@@ -48,9 +48,19 @@ def show_problem(name: str, *, split: str, index: int, data_dir: str) -> str:
         head: json.dumps(dict(problem.data), ensure_ascii=False),
         'prompt': problem.prompt.rstrip('\n'),
     }
+    if problem.images:
+        sections['pictures'] = '\n'.join(map(_describe, problem.images))
     if answer := right_answer(task, problem):
         sections['right answer'] = answer
     return ''.join(f'--- {title}\n{text}\n\n' for title, text in sections.items())
+
+
+def _describe(picture: Picture) -> str:
+    if isinstance(picture, str):
+        return picture
+    if isinstance(picture, bytes):
+        return f'{len(picture)} bytes'
+    return f'{picture.shape[1]} x {picture.shape[0]} pixels'
 
 
 def right_answer(task: tasks.Task, problem: Problem) -> str:

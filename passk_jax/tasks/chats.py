@@ -2,7 +2,8 @@
 
 Turns have ``role`` and ``content``, as in data sets of verl and TRL, or ``from`` and
 ``value``, as in ShareGPT. The last turn is the user's and becomes the prompt of a
-problem; the policy reads the earlier turns before it.
+problem; the policy reads the earlier turns before it. A part of the last turn may be a
+picture.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from passk_jax.errors import InputError
 from passk_jax.tasks.rows import field_value, unwritten
-from passk_jax.types import Turn
+from passk_jax.types import PICTURE, Turn
 
 _ROLES = {
     'system': 'system',
@@ -22,18 +23,21 @@ _ROLES = {
     'model': 'assistant',
 }
 _KEYS = (('role', 'content'), ('from', 'value'))
+_PICTURE_TYPES = ('image', 'image_url', 'input_image')
 
 
 class Chat(NamedTuple):
     """A prompt.
 
     Attributes:
-        text: the user's last turn.
+        text: the user's last turn, with the mark of a picture in the place of each.
         turns: the earlier turns.
+        pictures: the parts of the last turn that are pictures, in order.
     """
 
     text: str
     turns: tuple[Turn, ...] = ()
+    pictures: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_field(record: Mapping[str, Any], field: str) -> Chat:
@@ -69,12 +73,13 @@ def read_prompt(value: Any, *, field: str = 'prompt') -> Chat:
         field: its name, for messages.
 
     Raises:
-        ValueError: the value has another form, is empty, has a picture, or does not end
-            with the user's turn.
+        ValueError: the value has another form, is empty, has a picture before the last
+            turn, or does not end with the user's turn.
     """
     parsed = unwritten(value)
     items = parsed if isinstance(parsed, list) else [parsed]
     turns = [_turn(item) for item in items]
+    pictures = [_pictures(item) for item in items]
     if not any(turns):
         if not isinstance(value, str) or not value.strip():
             raise InputError(
@@ -85,6 +90,11 @@ def read_prompt(value: Any, *, field: str = 'prompt') -> Chat:
     if len(read_turns) < len(turns):
         raise InputError(f'field {field!r}: not all items of its list are turns')
     *before, asked_last = read_turns
+    if any(pictures[:-1]):
+        raise InputError(
+            f"field {field!r}: a picture stands in an earlier turn; only the user's "
+            'last turn may have pictures'
+        )
     if asked_last.role != 'user':
         raise InputError(
             f'field {field!r}: the last turn is of the {asked_last.role}, not of the '
@@ -93,7 +103,7 @@ def read_prompt(value: Any, *, field: str = 'prompt') -> Chat:
         )
     if not asked_last.content.strip():
         raise InputError(f"field {field!r}: the user's last turn is empty")
-    return Chat(asked_last.content, tuple(before))
+    return Chat(asked_last.content, tuple(before), tuple(pictures[-1]))
 
 
 def _turn(value: Any) -> Turn | None:
@@ -110,11 +120,24 @@ def _turn(value: Any) -> Turn | None:
     return None
 
 
+def _pictures(turn: Any) -> list[Mapping[str, Any]]:
+    """Returns the parts of a turn that are pictures."""
+    if not isinstance(turn, Mapping):
+        return []
+    parts = turn.get('content', turn.get('value'))
+    return list(filter(_is_picture, parts)) if isinstance(parts, list) else []
+
+
+def _is_picture(part: Any) -> bool:
+    return isinstance(part, Mapping) and part.get('type') in _PICTURE_TYPES
+
+
 def _content(content: Any) -> str:
     """Returns the text of a turn, which may be a list of parts."""
     texts: list[str] = []
     for part in content if isinstance(content, list) else [content]:
         text = part.get('text') if isinstance(part, Mapping) else part
+        text = PICTURE if _is_picture(part) else text
         if not isinstance(text, str):
             raise InputError(f'a turn has a part that is no text: {str(part)[:60]!r}')
         texts.append(text)

@@ -1,27 +1,24 @@
-r"""Shared by MathVision and MMMU: records with pictures, and letters of choices.
+r"""Shared by MathVision and MMMU: records with pictures, and letters of choices."""
 
-Pictures are not read yet, so a split that has a problem with a picture is refused.
-``python -m passk_jax.score`` judges responses from elsewhere.
-"""
-
+import abc
 import dataclasses
+import glob
+import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from passk_jax.config.ranges import not_empty, percent
-from passk_jax.errors import InputError
-from passk_jax.tasks import records
+from passk_jax.errors import InputError, prefixed
+from passk_jax.tasks import records, sources
+from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.tasks.task import EmptySplitError, Task, check_choice
-from passk_jax.types import Problem
+from passk_jax.types import Picture, Problem
 from passk_jax.verifiers.extract import last_box
 
 # Longer answers are wrong; the longest choice of MMMU has 700 characters.
 MAX_ANSWER = 4096
 
-_INSTRUCTIONS = r"""Solve the problem step by step, and end with the answer alone in \boxed{}. Where choices are listed, that is the letter of one."""  # noqa: E501
-
-_PLACE = re.compile(r'<image ?[0-9]+>')
 _MARKER = re.compile(r'\banswer(?:\s+is\b|:):?', re.IGNORECASE)
 _SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
 # (B), B., B: and the like, perhaps followed by the text of the choice.
@@ -43,8 +40,9 @@ class PicturedParams:
     The hash of a problem's content decides its split, so equal problems share one.
 
     Attributes:
-        file: JSON lines; a relative path starts at ``data.dir``, or without that at the
-            working directory.
+        file: JSON lines, Parquet or another form of sources.py; a relative path starts
+            at ``data.dir``, or without that at the working directory. ``*`` stands for
+            any name, and ``**`` for any directories: all such files are read.
         train_percent, validation_percent: shares of the problems; the rest is test.
     """
 
@@ -66,37 +64,59 @@ class PicturedTask(Task):
 
     splits: ClassVar = ('train', 'validation', 'test')
     Params = PicturedParams
-    instructions: ClassVar = (_INSTRUCTIONS,)
+
+    @staticmethod
+    @abc.abstractmethod
+    def images(
+        record: Mapping[str, Any], problem: Problem, folders: Sequence[pathlib.Path]
+    ) -> list[Picture]:
+        """Reads the pictures of a record in the order of their places in the prompt.
+
+        Args:
+            record: as in the file.
+            problem: made of it.
+            folders: where paths may start.
+
+        Raises:
+            InputError: a picture is absent, or has no place in the prompt.
+        """
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
         """Reads the problems of a split.
 
-        Raises ValueError if the file cannot be read or is malformed, if the split is
-        unknown or empty, or if one of its problems has a picture.
+        Raises ValueError if a file or a picture is absent, cannot be read or is
+        malformed, or if the split is unknown or empty.
         """
         check_choice('split', split, self.splits)
-        file = records.located(self.params.file, data_dir)
-        if not file.is_file():
-            raise InputError(f'{str(file)!r} is absent: {self.about.source}')
-        problems, pictures = [], 0
-        for number, record in records.read_lines(file):
-            try:
-                problem = self.parse_problem(record)
-            except ValueError as e:
-                raise InputError(f'{file}: line {number}: {e}') from e
-            if self._split_of(problem) == split:
-                problems.append(dataclasses.replace(problem, id=len(problems)))
-                pictures += has_picture(record)
-        if pictures:
-            raise InputError(
-                f'{pictures} of {len(problems)} problems of split {split!r} in {file} '
-                f'have a picture, and pictures are not read yet. Leave them out of the '
-                f'file, or judge responses to them: python -m passk_jax.score '
-                f'--task={self.name}'
-            )
+        problems = []
+        for name in self._files(data_dir):
+            source = sources.read(name, data_dir=data_dir)
+            # A clone of MATH-V has its pictures beside the directory of the records.
+            folders = source.folder, source.folder.parent
+            for number, record in source.records:
+                with prefixed(f'{source.name}: {source.unit} {number}'):
+                    problem = self.parse_problem(record)
+                    images = tuple(self.images(record, problem, folders))
+                    problem = dataclasses.replace(problem, images=images)
+                    if self._split_of(problem) == split:
+                        problem = dataclasses.replace(problem, id=len(problems))
+                        problems.append(problem)
         if not problems:
+            file = records.located(self.params.file, data_dir)
             raise EmptySplitError(f'split {split!r} of {file} is empty: {self.params}')
         return problems
+
+    def _files(self, data_dir: str) -> list[str]:
+        name = self.params.file
+        if name.startswith('hf://'):
+            return [name]
+        root = pathlib.Path(data_dir).expanduser()
+        pattern = str(pathlib.Path(name).expanduser())
+        files = glob.glob(pattern, root_dir=root, recursive=True)
+        if not files:
+            place = str(records.located(name, data_dir))
+            raise InputError(f'{place!r} is absent: {self.about.source}')
+        return sorted(files)
 
     def right_response(self, problem: Problem) -> str:
         """Returns the stored answer in a box."""
@@ -104,8 +124,9 @@ class PicturedTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Hashes a problem, ignoring white space and case."""
-        return records.content_hash(problem.data['question'], *problem.data['options'])
+        """Hashes a problem and its pictures, ignoring white space and case."""
+        texts = problem.data['question'], *problem.data['options']
+        return records.content_hash(*texts, *picture_digests(problem))
 
     def _split_of(self, problem: Problem) -> str:
         return records.split_of(
@@ -115,19 +136,14 @@ class PicturedTask(Task):
         )
 
 
-def has_picture(record: Mapping[str, Any]) -> bool:
-    """Tells whether a record has a picture, or its text a placeholder of one."""
-    for name, value in record.items():
-        # "img_type" says what a picture shows; the others are pictures.
-        if name.startswith('image') and value:
-            return True
-        if name in ('question', 'options') and _PLACE.search(str(value)):
-            return True
-    return False
-
-
 def make_problem(
-    question: Any, options: Any, answer: Any, *, category: Any, **data: Any
+    question: Any,
+    options: Any,
+    answer: Any,
+    *,
+    write: Callable[[str, list[str]], str],
+    category: Any,
+    **data: Any,
 ) -> Problem:
     """Makes a problem with its prompt; ValueError if an argument is malformed.
 
@@ -135,6 +151,7 @@ def make_problem(
         question, answer: non-empty texts; the answer to a question with options is the
             letter of one.
         options: texts, none for an open question.
+        write: makes the prompt of the question and the options.
         category: the problem's category.
         data: further entries of ``Problem.data``.
     """
@@ -149,13 +166,18 @@ def make_problem(
         raise InputError(f'the answer {answer[:20]!r} is not the letter of an option')
     if not isinstance(category, str):
         raise InputError(f'category {category!r} is not text')
-    listed = ''.join(
-        f'\n({letter}) {option}'
-        for letter, option in zip(letters(options), options, strict=True)
-    )
     fields = {'question': question, 'options': options, 'answer': answer}
-    prompt = f'{question}{listed}\n\n{_INSTRUCTIONS}'
-    return Problem(0, prompt, fields | data, category)
+    return Problem(0, write(question, options), fields | data, category)
+
+
+def listed(options: Sequence[str]) -> str:
+    r"""Lists options by their letters, as the official prompts do.
+
+    >>> listed(['two', 'three'])
+    '(A) two\n(B) three\n'
+    """
+    pairs = zip(letters(options), options, strict=True)
+    return ''.join(f'({letter}) {option}\n' for letter, option in pairs)
 
 
 def letters(options: Sequence[str]) -> list[str]:

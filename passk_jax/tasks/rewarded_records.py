@@ -1,12 +1,15 @@
 """The task ``records``: prompts from files, and a reward function of a user's own.
 
 A record is a row of a file (sources.py): it has a prompt, a text or the turns of a
-chat, and any other fields. The function gets the response and the record;
+chat, and any other fields. Its fields ``image`` and ``images`` are pictures
+(picture_fields.py), which stand in the prompt at ``<image>`` or at the parts of a chat
+that are pictures. The function gets the response and the record;
 :mod:`passk_jax.verifiers.rewards` says what it returns, and where it runs.
 """
 
 import dataclasses
 import json
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +19,8 @@ from passk_jax.config import checks
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks import chats, records, sources
+from passk_jax.tasks.picture_fields import picture_digests, read_pictures
+from passk_jax.tasks.rows import unwritten
 from passk_jax.tasks.task import (
     ASCII,
     About,
@@ -25,10 +30,11 @@ from passk_jax.tasks.task import (
     check_disjoint,
     shape_of,
 )
-from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import rewards
 from passk_jax.verifiers.rewards import RewardParams, shared_rewards
 
+_PICTURE_FIELDS = 'image', 'images'
 _LIMITS = tuple(field.name for field in dataclasses.fields(RewardParams))
 
 
@@ -106,19 +112,23 @@ class RecordsTask(Task):
         for name in names:
             source = sources.read(name, data_dir=data_dir)
             for number, record in source.records:
+                folders = source.folder, pathlib.Path(data_dir).expanduser()
                 with prefixed(f'{source.name}: {source.unit} {number}'):
-                    problem = self._problem(record, source.label)
+                    problem = self._problem(record, source.label, folders)
                 problems.append(dataclasses.replace(problem, id=len(problems)))
         return problems
 
-    def _problem(self, record: Any, category: str) -> Problem:
+    def _problem(
+        self, record: Any, category: str, folders: Sequence[pathlib.Path]
+    ) -> Problem:
         if not isinstance(record, Mapping):
             raise InputError(f'it is a {type(record).__name__}, not a record')
         chat = chats.read_field(record, self.params.prompt_field)
-        # Dates and bytes of a table as text: the function gets JSON.
-        plain = json.loads(json.dumps(dict(record), default=str))
+        images = _images(record, chat, folders)
+        # Dates and bytes of a table as text: the function gets JSON. But no pictures.
+        plain = json.loads(json.dumps(dict(record), default=_text_of))
         data = {'record': plain, **_limits_of(vars(self.params))}
-        return Problem(0, chat.text, data, category, chat.turns)
+        return Problem(0, chat.text, data, category, chat.turns, images)
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
@@ -145,9 +155,12 @@ class RecordsTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for prompts, earlier turns included, that differ in blanks and case."""
+        """Equal for prompts that differ in blanks and case, with equal pictures.
+
+        Earlier turns are a part of the prompt.
+        """
         turns = [turn.content for turn in problem.turns]
-        return records.content_hash(*turns, problem.prompt)
+        return records.content_hash(*turns, problem.prompt, *picture_digests(problem))
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
@@ -168,6 +181,38 @@ class RecordsTask(Task):
         """The verdict on one response, with the reason if it is wrong."""
         (reward,) = _rewards_of(problem.data)([problem.data['record']], [response])
         return Verdict(reward.correct, '', reward.error)
+
+
+def _images(
+    record: Mapping[str, Any], chat: chats.Chat, folders: Sequence[pathlib.Path]
+) -> tuple[Picture, ...]:
+    """Reads the pictures of a record, in the order of their places in the prompt.
+
+    A part of a chat may have its picture; the fields of the record have the others.
+    """
+    of_fields = [
+        picture
+        for name in _PICTURE_FIELDS
+        for picture in read_pictures(unwritten(record.get(name)), folders)
+    ]
+    of_parts = [read_pictures(part, folders) for part in chat.pictures]
+    has_field = any(name in record for name in _PICTURE_FIELDS)
+    places = chat.text.count(PICTURE) if has_field or of_parts else 0
+    have = len(of_fields) + sum(map(len, of_parts))
+    if have != places or len(of_parts) not in (0, places):
+        raise InputError(
+            f'it has {have} pictures, and its prompt {places} places for them, which '
+            f'are {PICTURE!r} in a text or the parts of a chat that are pictures'
+        )
+    if has_field and any(PICTURE in turn.content for turn in chat.turns):
+        raise InputError(f'{PICTURE!r} stands in a turn before the last one')
+    of_places = iter(of_fields)
+    of_parts = of_parts or [[] for _ in of_fields]
+    return tuple(part[0] if part else next(of_places) for part in of_parts)
+
+
+def _text_of(value: Any) -> str:
+    return '' if isinstance(value, bytes | np.ndarray) else str(value)
 
 
 def _limits_of(values: Mapping[str, Any]) -> dict[str, Any]:

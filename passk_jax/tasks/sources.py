@@ -42,12 +42,14 @@ class Source:
         label: the category of its problems.
         unit: what the numbers count, for messages.
         records: pairs of a record and its number, from 1.
+        folder: the directory of the file, where paths in records may start.
     """
 
     name: str
     label: str
     unit: str
     records: Records
+    folder: pathlib.Path
 
 
 def read(name: str, *, data_dir: str) -> Source:
@@ -64,7 +66,7 @@ def read(name: str, *, data_dir: str) -> Source:
         path, _, split = name.removeprefix(_TFDS).rpartition('/')
         directory = records.located(path, data_dir)
         label = f'{directory.parent.name}_{split}'
-        return Source(name, label, 'record', _tfds(directory, split))
+        return Source(name, label, 'record', _tfds(directory, split), directory)
     hub = name.startswith(_HUB)
     file = fetched(name) if hub else records.located(name, data_dir)
     if not file.exists():
@@ -74,7 +76,7 @@ def read(name: str, *, data_dir: str) -> Source:
         )
     # The cache links to files whose names are digests.
     unit, records_read = rows.read(file, name=name)
-    return Source(name, rows.stem(name), unit, records_read)
+    return Source(name, rows.stem(name), unit, records_read, file.parent)
 
 
 def fetched(name: str) -> pathlib.Path:
@@ -130,7 +132,9 @@ def _tfds_records(directory: str, split: str) -> tuple[dict[str, Any], ...]:
 
 
 def _plain(value: Any) -> Any:
-    """Converts arrays and bytes to numbers and texts."""
+    """Converts arrays and bytes to numbers and texts; leaves pictures."""
+    if isinstance(value, np.ndarray) and (value.dtype, value.ndim) == (np.uint8, 3):
+        return value
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -12,6 +12,7 @@ import numpy as np
 from passk_jax import plugins
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
+from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
 
 
@@ -108,10 +109,11 @@ class Task(abc.ABC):
         """Hashes a problem; equal problems get equal hashes in all splits and tasks.
 
         A mixture puts equal problems into one split. An evaluation leaves out problems
-        that the run was trained on. By default, equal prompts make equal problems.
+        that the run was trained on. By default, equal prompts and pictures make equal
+        problems.
         Override this if prompts of one problem vary, or if two tasks share problems.
         """
-        return records.content_hash(problem.prompt)
+        return records.content_hash(problem.prompt, *picture_digests(problem))
 
     def replace_instruction(self, problem: Problem, instruction: str) -> str:
         """Returns a problem's prompt with another instruction on how to answer.

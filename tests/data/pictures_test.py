@@ -1,5 +1,6 @@
 """Pictures become the patches of transformers' processor, and bad ones one line."""
 
+import base64
 import dataclasses
 import io
 import pathlib
@@ -12,7 +13,12 @@ from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
 )
 
 from passk_jax.data.batches import read_problems
-from passk_jax.data.pictures import PictureReader, Processor, split_at_pictures
+from passk_jax.data.pictures import (
+    PictureReader,
+    Processor,
+    split_at_pictures,
+    thumbnail,
+)
 from passk_jax.types import Problem
 
 MEAN, STD = (0.5, 0.4, 0.3), (0.5, 0.25, 0.3)
@@ -146,11 +152,14 @@ def test_pictures_and_their_places_are_equally_many():
     with pytest.raises(ValueError, match=r'problem 3: .* last token must be text'):
         READER.expand(problem(*images), [1, IMAGE, 2, IMAGE])
     with pytest.raises(ValueError, match=r"has 1 pictures, .* 2 places .* '<image>'"):
-        split_at_pictures(problem(images[0]), '<image> or <image>?')
+        split_at_pictures(problem(images[0]), '<image> or <image>?', reads=True)
     with pytest.raises(ValueError, match='has 1 pictures, and its prompt 0 places'):
-        split_at_pictures(problem(images[0]), 'none')
-    # Without pictures it is text like any other.
-    assert split_at_pictures(problem(), 'a <image> tag') == ['a <image> tag']
+        split_at_pictures(problem(images[0]), 'none', reads=False)
+    with pytest.raises(ValueError, match='has 0 pictures, and its prompt 1 places'):
+        split_at_pictures(problem(), 'a <image> tag', reads=True)
+    # To a policy of text it is text like any other.
+    tag = 'a <image> tag'
+    assert split_at_pictures(problem(), tag, reads=False) == [tag]
 
 
 def test_a_model_of_text_refuses_a_picture():
@@ -198,3 +207,32 @@ def test_a_batch_has_the_pictures_of_its_problems():
     )
     prompts = text.batch([0]).prompts
     assert prompts.images is prompts.positions is None
+
+
+def test_a_thumbnail_is_small_and_shows_the_picture():
+    for size, kind in (((20, 30), 'png'), ((600, 300), 'jpeg')):
+        head, _, text = thumbnail(drawn(*size)).partition(',')
+        assert head == f'data:image/{kind};base64'
+        image = PIL.Image.open(io.BytesIO(base64.b64decode(text)))
+        assert image.size == ((30, 20) if kind == 'png' else (128, 256))
+        if kind == 'png':
+            np.testing.assert_array_equal(np.asarray(image), drawn(*size))
+    # A record has the same bytes in every run.
+    assert thumbnail(drawn(600, 300)) == thumbnail(encoded(drawn(600, 300)))
+
+
+def test_a_blank_picture_is_black_and_as_large():
+    of_problem = problem(drawn(16, 24), drawn(40, 40, 1))
+    blank = dataclasses.replace(READER, blank=True)
+    tokens = [1, IMAGE, 2, IMAGE, 3]
+    for seen, blind in zip(
+        READER.expand(of_problem, tokens), blank.expand(of_problem, tokens), strict=True
+    ):
+        np.testing.assert_array_equal(seen, blind)
+    black = (0 - np.array(MEAN)) / np.array(STD)
+    patches = blank.patches(of_problem).reshape(-1, 3, 16)
+    want = np.broadcast_to(black[:, None], patches.shape)
+    np.testing.assert_allclose(patches, want, rtol=1e-5)
+    # It must be readable all the same.
+    with pytest.raises(ValueError, match='cannot be read'):
+        blank.expand(problem(b'x'), [1, IMAGE, 2])

@@ -106,7 +106,10 @@ def test_problems_are_the_same_if_all_of_each_is():
         {'prompt': 'q'},
         {'data': {'answer': 'y'}},
         {'category': 'd'},
+        {'images': (b'x',)},
     ):
         other = dataclasses.replace(problems[1], **changes)
         assert saved.digest_of([problems[0], other]) != digest
     assert saved.digest_of(problems[::-1]) != digest
+    pictured = [dataclasses.replace(problems[0], images=(x,)) for x in (b'x', b'y')]
+    assert saved.digest_of(pictured[:1]) != saved.digest_of(pictured[1:])

@@ -97,3 +97,19 @@ def test_a_window_counts_tokens_and_not_positions(window):
         have = jax.nn.log_softmax(scores)[0, 0, token]
         np.testing.assert_allclose(have, want[t], rtol=0, atol=1e-5)
         hidden, cache = decode(weights, response[:, :, t], prefix, cache)
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_no_copy_of_a_tower_is_made_for_decoding(dtype):
+    arch = oracle.family_arch('qwen3_vl', dtype=dtype)
+    policy = Policy(arch, head_chunk_tokens=64)
+    params = oracle.random_params(policy)
+    weights = policies.decoding_weights(policy, params)
+    tower = [name for name in params if name.startswith('vision.')]
+    assert len(tower) > 10
+    for name in tower:
+        places = (x.unsafe_buffer_pointer() for x in (weights[name], params[name]))
+        assert len({*places}) == 1
+    prepared = policies.prepare_decoding(policy, params)
+    assert prepared.keys() == weights.keys()
+    assert all(prepared[name] is params[name] for name in tower)

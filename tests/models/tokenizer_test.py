@@ -53,6 +53,22 @@ def test_an_alphabet_without_or_with_repeated_characters_is_refused(alphabet):
         tokenizers.character_tokenizer(alphabet)
 
 
+def test_characters_may_stand_around_pictures(tmp_path):
+    tokenizer = tokenizers.character_tokenizer('ab?', pictures=True)
+    plain = tokenizers.character_tokenizer('ab?')
+    assert plain.get_vocab().items() <= tokenizer.get_vocab().items()
+    place = ['<|vision_start|>', '<|image_pad|>', '<|vision_end|>']
+    tokenizer.save_pretrained(tmp_path)
+    for each in (tokenizer, tokenizers.load_tokenizer(str(tmp_path))):
+        ids = tokenizers.encode_prompt(each, ('a', 'b', '?'))
+        assert each.convert_ids_to_tokens(ids) == ['a', *place, 'b', *place, '?']
+        assert tokenizers.encode_prompt(each, 'ab') == [2, 3]
+        # A response has no such token.
+        tokens = np.array([[[2, *each.convert_tokens_to_ids(place), 3, 1]]])
+        assert tokenizers.decode_responses(each, tokens, np.array([[6]])) == [['ab']]
+    assert tokenizers.encode_prompt(plain, 'ab') == [2, 3]
+
+
 def test_a_saved_tokenizer_is_read_back_equal(characters, tmp_path):
     characters.save_pretrained(tmp_path)
     again = tokenizers.load_tokenizer(str(tmp_path))

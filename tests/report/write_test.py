@@ -91,6 +91,20 @@ def test_a_report_shows_results_curves_the_advantage_and_the_responses(workdir):
     assert html.count('class="chart"') == 9
 
 
+def test_a_report_shows_the_pictures_of_a_problem_once(workdir):
+    (file, *_) = sorted((workdir / 'rollouts').glob('*.jsonl'))
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    address = 'data:image/png;base64,AAAA'
+    bad = ['javascript:x', 'https://a.org/b.png', 3, f'{address}"><script>']
+    rows[0]['pictures'] = [address, *bad]
+    rows[8]['pictures'] = 'data:image/png;base64,BBBB'
+    _write_lines(file, rows)
+    html = _html(workdir)
+    assert html.count(f'<img src="{address}"') == 1
+    for text in ('javascript', 'a.org', '"><script', 'BBBB'):
+        assert text not in html
+
+
 def test_a_report_says_where_the_time_went(workdir):
     assert 'of which' not in _html(workdir)
     first = {'step': 0, 'seconds': 9.0, 'start_seconds': 8.0, 'decode_seconds': 1.0}

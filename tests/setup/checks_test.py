@@ -49,6 +49,7 @@ def published(**changes):
     sizes = {
         f'model__arch__{name}': type(size)()
         for name, size in dataclasses.asdict(arch).items()
+        if name != 'vision'
     }
     model = {'model__source': 'some/model', 'model__family': ''}
     return sizes | model | {'model__tokenizer': 'source'} | changes

@@ -44,6 +44,7 @@ def test_the_network_is_the_configured_one(setup):
         'num_experts': 5,
         'experts_per_token': 3,
         'norm_topk_prob': True,
+        'vision': None,
     }
     assert (arch.layers[0].rope.kind, arch.layers[0].rope.theta) == ('default', 500.0)
     assert (arch.param_dtype, arch.dtype, arch.remat) == (

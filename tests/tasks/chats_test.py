@@ -42,6 +42,18 @@ def test_a_prompt_is_a_text_or_a_chat(value, chat):
     assert read_prompt(value) == chat
 
 
+def test_parts_of_the_last_turn_may_be_pictures():
+    parts = [
+        {'type': 'image', 'image': 'a.png'},
+        {'type': 'text', 'text': 'or'},
+        {'type': 'image_url', 'image_url': {'url': 'b.png'}},
+    ]
+    chat = read_prompt([SYSTEM, {'role': 'user', 'content': parts}])
+    assert chat.text == '<image>or<image>'
+    assert chat.pictures == (parts[0], parts[2])
+    assert chat.turns == (('system', 'Be brief.'),)
+
+
 @pytest.mark.parametrize(
     ('value', 'message'),
     [
@@ -56,9 +68,10 @@ def test_a_prompt_is_a_text_or_a_chat(value, chat):
         ([{'role': 'user', 'content': ' '}], "user's last turn is empty"),
         ([{'role': 'judge', 'content': 'a'}], "role 'judge' of a turn is none of"),
         ([{'role': 'user', 'content': None}], 'a part that is no text'),
+        ([{'role': 'user', 'content': [{'type': 'audio'}]}], 'a part that is no text'),
         (
-            [{'role': 'user', 'content': [{'type': 'image', 'image': 'x.png'}]}],
-            'a part that is no text',
+            [{'role': 'user', 'content': [{'type': 'image'}]}, ANSWER, USER],
+            'a picture stands in an earlier turn',
         ),
     ],
 )

@@ -5,9 +5,11 @@ import random
 import threading
 import time
 
+import pyarrow
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from passk_jax import tasks
 from passk_jax.tasks import pictured
@@ -34,33 +36,139 @@ def test_a_split_has_the_problems_that_its_hash_names(name, tmp_path):
     assert [p.id for p in found['test']] == list(range(len(found['test'])))
 
 
-def test_the_prompt_lists_the_choices(name):
-    problem = tasks.task_class(name).parse_problem(toy.CHOICE)
-    question = 'How many sides has a square?\n(A) three\n(B) four\n(C) five\n\nSolve'
-    assert problem.prompt.startswith(question)
-    assert r'\boxed{}' in problem.prompt
+PROMPTS = {
+    'mathvision': (
+        'Please solve the problem step by step and put your answer in one "\\boxed{}". '
+        'If it is a multiple choice question, only one letter is allowed in the '
+        '"\\boxed{}".\nHow many sides has a square?\n(A) three\n(B) four\n(C) five\n'
+    ),
+    'mmmu': (
+        'How many sides has a square?\n\n(A) three\n(B) four\n(C) five\n\n\n'
+        "Answer with the option's letter from the given choices directly."
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    'change',
-    [
-        {'image': 'images/1.jpg'},
-        {'image_1': {'bytes': 'aa'}},
-        {'question': 'What is this?\n<image1>'},
-        {'options': ['<image 1>', '<image 2>', 'x']},
-    ],
-)
-def test_a_split_with_a_picture_is_refused_and_says_what_can_be_done(
-    name, change, tmp_path
-):
-    toy.write(tmp_path, more=(toy.CHOICE | change,))
-    message = r"1 of 3 problems of split 'test' .* not read yet.*score --task="
-    with pytest.raises(ValueError, match=message):
-        tasks.make_task(name, toy.PARAMS).source('test', data_dir=str(tmp_path))
-    # An empty field is no picture.
-    toy.write(tmp_path, more=(toy.CHOICE | {'image': None, 'image_2': None},))
+def test_the_prompt_is_the_official_one(name):
+    task = tasks.task_class(name)
+    assert task.parse_problem(toy.CHOICE).prompt == PROMPTS[name]
+    choices = toy.CHOICE | {'options': [*'ABCDE'], 'question': 'Which?'}
+    text = task.parse_problem(choices).prompt
+    assert ('(A) A\n' in text) == (name == 'mmmu')
+    text = task.parse_problem(toy.OPEN).prompt
+    if name == 'mmmu':
+        assert text.endswith('\n\nAnswer the question using a single word or phrase.')
+    else:
+        assert text.endswith('"\\boxed{}".\nHow many has a pentagon?\n')
+
+
+# A record with pictures, its prompt's text around them, and what is wrong without one.
+PICTURED = {
+    'mathvision': (
+        {'image': 'images/1.png', 'question': 'Which is <image1>?'},
+        '<image>\nPlease solve',
+        {'image': None},
+        'the text has <image1>, and no field has a picture',
+    ),
+    'mmmu': (
+        {
+            'question': 'Which is <image 2>, not <image 1>?',
+            'options': "['three', '<image 3>', '<image 1>']",
+            'image_1': 'images/1.png',
+            'image_2': {'bytes': None, 'path': 'images/2.png'},
+            'image_3': 'images/3.png',
+        },
+        'Which is <image>, not <image>?\n\n(A) three\n(B) <image>\n(C) <image>\n',
+        {'image_2': None},
+        "the text has a place for the picture of 'image_2'",
+    ),
+}
+
+
+def test_pictures_stand_in_the_prompt_in_their_order(name, tmp_path):
+    record, text, absent, message = PICTURED[name]
+    toy.write(tmp_path, more=(toy.CHOICE | record,))
+    toy.write_pictures(tmp_path / 'images')
     task = tasks.make_task(name, toy.PARAMS)
-    assert len(task.source('test', data_dir=str(tmp_path))) == 3
+    *others, problem = task.source('test', data_dir=str(tmp_path))
+    assert problem.prompt.startswith(text)
+    numbers = '1' if name == 'mathvision' else '2131'
+    images = tuple(f'{tmp_path}/images/{n}.png' for n in numbers)
+    assert problem.images == images
+    assert problem.prompt.count('<image>') == len(images)
+    assert not any(other.images for other in others)
+    toy.write(tmp_path, more=(toy.CHOICE | record | absent,))
+    with pytest.raises(ValueError, match=f'line 3: {message}'):
+        task.source('test', data_dir=str(tmp_path))
+    (tmp_path / 'images' / '1.png').unlink()
+    toy.write(tmp_path, more=(toy.CHOICE | record,))
+    with pytest.raises(ValueError, match=r"line 3: picture 'images/1.png' is absent"):
+        task.source('test', data_dir=str(tmp_path))
+
+
+def test_a_picture_without_a_place_is_refused(tmp_path):
+    toy.write(tmp_path, more=(toy.CHOICE | {'image_4': 'images/1.png'},))
+    toy.write_pictures(tmp_path / 'images')
+    with pytest.raises(ValueError, match="no place for the picture of 'image_4'"):
+        tasks.make_task('mmmu', toy.PARAMS).source('test', data_dir=str(tmp_path))
+
+
+def test_equal_questions_about_two_pictures_are_two_problems(name, tmp_path):
+    record, *_ = PICTURED[name]
+    field = 'image' if name == 'mathvision' else 'image_1'
+    rows = [toy.CHOICE | record | {field: f'images/{n}.png'} for n in (1, 3)]
+    toy.write(tmp_path, more=tuple(rows))
+    toy.write_pictures(tmp_path / 'images')
+    task = tasks.make_task(name, toy.PARAMS)
+    first, second = task.source('test', data_dir=str(tmp_path))[-2:]
+    assert first.prompt == second.prompt
+    assert task.content_hash(first) != task.content_hash(second)
+
+
+def test_a_pattern_names_several_files(name, tmp_path):
+    for folder in ('b', 'a/data'):
+        (tmp_path / folder).mkdir(parents=True)
+        toy.write(tmp_path / folder)
+    params = toy.PARAMS | {'file': '**/records.jsonl'}
+    assert (
+        len(tasks.make_task(name, params).source('test', data_dir=str(tmp_path))) == 4
+    )
+    params = toy.PARAMS | {'file': f'{tmp_path}/*/records.jsonl'}
+    assert len(tasks.make_task(name, params).source('test', data_dir='')) == 2
+
+
+def test_the_files_of_the_hub_have_the_bytes_of_pictures(tmp_path):
+    """As the layouts of the published data sets, with records of our own."""
+    toy.write_pictures(tmp_path)
+    raw = (tmp_path / '1.png').read_bytes()
+    of_hub = {'bytes': raw, 'path': '1.png'}
+    folder = tmp_path / 'mmmu' / 'Counting'
+    folder.mkdir(parents=True)
+    row = toy.CHOICE | {
+        'id': 'validation_Counting_1',
+        'question': '<image 1> has how many sides?',
+        'options': "['three', 'four', 'five']",
+        'explanation': '',
+        'image_1': of_hub,
+        'image_2': None,
+        'img_type': "['Diagrams']",
+        'question_type': 'multiple-choice',
+    }
+    table = pyarrow.Table.from_pylist([row])
+    parquet.write_table(table, folder / 'validation-00000-of-00001.parquet')
+    about = tasks.task_class('mmmu').about
+    task = tasks.make_task('mmmu', about.example)
+    (problem,) = task.source('test', data_dir=str(tmp_path))
+    assert (problem.images, problem.category) == ((raw,), 'Counting')
+    assert problem.prompt.startswith('<image> has how many sides?\n\n(A) three\n')
+    (tmp_path / 'mathvision').mkdir()
+    row = toy.CHOICE | {'image': 'images/1.jpg', 'decoded_image': of_hub}
+    table = pyarrow.Table.from_pylist([row])
+    parquet.write_table(table, tmp_path / 'mathvision' / 'testmini.parquet')
+    params = toy.PARAMS | {'file': 'mathvision/testmini.parquet'}
+    task = tasks.make_task('mathvision', params)
+    (problem,) = task.source('test', data_dir=str(tmp_path))
+    assert problem.images == (raw,)
 
 
 def test_a_file_that_cannot_be_used_is_named(name, tmp_path):

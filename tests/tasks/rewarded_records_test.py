@@ -3,6 +3,7 @@ import json
 import re
 
 import numpy as np
+import PIL.Image
 import pytest
 
 from passk_jax import tasks
@@ -69,6 +70,139 @@ def test_what_a_table_has_besides_text_arrives_as_text(tmp_path):
     (problem,) = make(**files).source('train', data_dir=str(tmp_path))
     assert problem.data['record']['day'] == '2026-01-02'
     assert make(**files).verify([problem], [['1']]).correct.all()
+
+
+def picture(path):
+    PIL.Image.new('RGB', (4, 4), 'red').save(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    'record',
+    [
+        {'prompt': '<image> a', 'image': 'one.png'},
+        {'prompt': '<image> a', 'images': ['one.png']},
+        {'prompt': '<image> a', 'image': None, 'images': '["one.png"]'},
+        {'prompt': [{'role': 'user', 'content': '<image> a'}], 'images': ['one.png']},
+        {
+            'prompt': [
+                {
+                    'role': 'user',
+                    'content': [{'type': 'image'}, {'type': 'text', 'text': ' a'}],
+                }
+            ],
+            'images': ['one.png'],
+        },
+        {
+            'prompt': [
+                {
+                    'role': 'user',
+                    'content': [
+                        {'type': 'image', 'image': 'one.png'},
+                        {'type': 'text', 'text': ' a'},
+                    ],
+                }
+            ]
+        },
+    ],
+)
+def test_a_record_has_pictures_in_its_fields_or_in_its_chat(record, source, tmp_path):
+    picture(tmp_path / 'one.png')
+    records_toy.write(tmp_path, train=[record | {'answer': '1'}])
+    (problem,) = source('train')
+    assert problem.prompt == '<image> a'
+    assert problem.images == (str(tmp_path / 'one.png'),)
+    assert make().verify([problem], [['1']]).correct.all()
+
+
+def test_a_table_has_the_bytes_of_pictures(tmp_path):
+    import pyarrow
+    from pyarrow import parquet
+
+    raw = picture(tmp_path / 'one.png')
+    of_hub = {'bytes': raw, 'path': 'one.png'}
+    rows = [
+        {'prompt': '<image> or <image>?', 'images': [of_hub, of_hub], 'answer': '1'},
+        {'prompt': 'none', 'images': [], 'answer': '1'},
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / 'a.parquet')
+    files = {'train_files': ('a.parquet',), 'validation_files': (), 'test_files': ()}
+    with_pictures, without = make(**files).source('train', data_dir=str(tmp_path))
+    assert with_pictures.images == (raw, raw)
+    assert without.images == ()
+    # The function gets JSON without them.
+    assert with_pictures.data['record']['images'][0] == {'bytes': '', 'path': 'one.png'}
+
+
+def test_chats_and_fields_mix_in_the_order_of_the_prompt(source, tmp_path):
+    for name in ('a', 'b', 'c'):
+        picture(tmp_path / f'{name}.png')
+    content = [
+        {'type': 'image'},
+        {'type': 'image', 'image': 'b.png'},
+        {'type': 'image'},
+    ]
+    turns = [{'role': 'user', 'content': [*content, {'type': 'text', 'text': '?'}]}]
+    record = {'prompt': turns, 'images': ['a.png', 'c.png'], 'answer': '1'}
+    records_toy.write(tmp_path, train=[record])
+    (problem,) = source('train')
+    assert [image[-5] for image in problem.images] == ['a', 'b', 'c']
+
+
+def test_a_text_with_another_picture_is_another_problem(source, tmp_path):
+    for name, color in (('a', 'red'), ('b', 'blue')):
+        PIL.Image.new('RGB', (4, 4), color).save(tmp_path / f'{name}.png')
+    rows = [{'prompt': '<image>?', 'image': f'{x}.png', 'answer': '1'} for x in 'ab']
+    records_toy.write(tmp_path, train=rows[:1], test=rows[1:])
+    assert len(source('train')) == 1
+    records_toy.write(tmp_path, train=rows, test=rows[1:])
+    with pytest.raises(InputError, match='1 problems lie in two splits'):
+        source('train')
+
+
+@pytest.mark.parametrize(
+    ('record', 'words'),
+    [
+        ({'prompt': '<image>?', 'image': 'b.png'}, "picture 'b.png' is absent"),
+        (
+            {'prompt': '?', 'image': 'a.png'},
+            'it has 1 pictures, and its prompt 0 places',
+        ),
+        ({'prompt': '<image>?', 'image': None}, 'it has 0 pictures, .* 1 places'),
+        ({'prompt': '<image><image>?', 'images': ['a.png']}, 'has 1 pictures, .* 2 pl'),
+        (
+            {
+                'prompt': [
+                    {'role': 'user', 'content': '<image>'},
+                    {'role': 'assistant', 'content': 'Yes.'},
+                    {'role': 'user', 'content': '<image>?'},
+                ],
+                'image': 'a.png',
+            },
+            "'<image>' stands in a turn before the last one",
+        ),
+        (
+            {
+                'prompt': [
+                    {
+                        'role': 'user',
+                        'content': [
+                            {'type': 'image', 'image': 'a.png'},
+                            {'type': 'text', 'text': '<image>?'},
+                        ],
+                    }
+                ],
+                'image': 'a.png',
+            },
+            'it has 2 pictures, and its prompt 2 places',
+        ),
+    ],
+)
+def test_pictures_and_places_of_a_record_match(record, words, source, tmp_path):
+    picture(tmp_path / 'a.png')
+    records_toy.write(tmp_path, train=[record | {'answer': '1'}])
+    with pytest.raises(InputError, match=f'records_train.jsonl: line 1: .*{words}'):
+        source('train')
 
 
 def test_files_may_be_packed_and_several(tmp_path):

@@ -10,6 +10,7 @@ from passk_jax import tasks
 from passk_jax.config import TaskConfig
 from passk_jax.report.write import write_report
 from passk_jax.tasks.task import NoParams
+from passk_jax.types import Problem
 from tests import tiny
 from tests.tasks.toy import LastDigit, LastDigitInCharacters
 
@@ -84,3 +85,14 @@ def test_a_task_without_parameters_takes_none(monkeypatch):
     assert tasks.make_task(LastDigit.name, {}) == LastDigit(NoParams())
     with pytest.raises(ValueError, match=r'unknown key task\.params\.seed'):
         tasks.make_task(LastDigit.name, {'seed': 1})
+
+
+def test_other_pictures_make_another_problem():
+    problem = Problem(0, 'which?', {}, 'c', images=(b'x',))
+    others = [
+        dataclasses.replace(problem, images=x) for x in ((), (b'y',), (b'x',) * 2)
+    ]
+    hashes = {LastDigit.content_hash(x) for x in (problem, *others)}
+    assert len(hashes) == 4
+    again = dataclasses.replace(problem, id=1, category='d')
+    assert LastDigit.content_hash(again) in hashes

@@ -1,4 +1,4 @@
-"""Reads how a model wants its pictures, from its ``preprocessor_config.json``."""
+"""Reads and writes ``preprocessor_config.json``: how a model wants its pictures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,53 @@ _FIXED: Mapping[str, Any] = {
     **{'do_resize': True, 'do_rescale': True, 'do_normalize': True},
     **{'do_convert_rgb': True, 'resample': 3},
 }
+# Fields that the processors of Qwen's models have and do not need.
+_OFF = ('crop_size', 'do_center_crop', 'do_pad', 'pad_size')
+# Fields that change no patch: names of classes, layouts of arrays, and settings of
+# other processors.
+_INERT = frozenset(
+    {
+        *('_processor_class', 'auto_map', 'feature_extractor_type'),
+        *('image_processor_type', 'processor_class', 'video_processor_type'),
+        *('data_format', 'default_to_square', 'device', 'disable_grouping'),
+        *('image_seq_length', 'input_data_format', 'return_tensors'),
+        *('transformers_version', '_name_or_path'),
+    }
+)
 _EDGES = {'min_pixels': 'shortest_edge', 'max_pixels': 'longest_edge'}
+
+
+# Of a resized picture, with Qwen3-VL.
+_MOST_PIXELS = 16_777_216
+
+
+def new_processor(vision: Vision, *, max_pixels: int = 0) -> Processor:
+    """Makes the processor of a policy made from scratch.
+
+    Args:
+        vision: the tower.
+        max_pixels: the limit of a resized picture; 0: that of Qwen3-VL.
+    """
+    token = (vision.patch_size * vision.merge_size) ** 2
+    half = (0.5, 0.5, 0.5)
+    most = max_pixels or _MOST_PIXELS
+    return Processor(vision.patch_size, vision.merge_size, token, most, half, half)
+
+
+def processor_fields(processor: Processor, vision: Vision) -> dict[str, Any]:
+    """Makes the ``preprocessor_config.json`` that :func:`read_processor` reads."""
+    limits = processor.min_pixels, processor.max_pixels
+    return {
+        **_FIXED,
+        'image_processor_type': 'Qwen2VLImageProcessor',
+        'size': dict(zip(_EDGES.values(), limits, strict=True)),
+        'patch_size': processor.patch_size,
+        'temporal_patch_size': vision.frames,
+        'merge_size': processor.merge_size,
+        'rescale_factor': 1 / 255,
+        'image_mean': list(processor.mean),
+        'image_std': list(processor.std),
+    }
 
 
 def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Processor:
@@ -26,7 +72,7 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
         max_pixels: a smaller limit of a resized picture; 0: that of the file.
 
     Raises:
-        InputError: no such file, or a field that is absent or not supported.
+        InputError: no such file, or a field that is absent, unknown or not supported.
     """
     path = source_directory(source, [PROCESSOR]) / PROCESSOR
     fields = read_json(path)
@@ -37,6 +83,7 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
             'merge_size': vision.merge_size,
             'temporal_patch_size': vision.frames,
         }
+        _check_names(fields, fixed)
         for name, only in fixed.items():
             if fields.get(name, only) != only:
                 raise InputError(f'{name}={fields[name]!r}; only {only!r} is supported')
@@ -50,6 +97,23 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
         if not min(std) > 0:
             raise InputError(f'image_std={list(std)} must be positive')
         return Processor(vision.patch_size, vision.merge_size, least, most, mean, std)
+
+
+def _check_names(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Raises InputError for a field that may change a patch and is not honored."""
+    read = {'size', *_EDGES, 'rescale_factor', 'image_mean', 'image_std'}
+    size = fields.get('size')
+    sizes = {f'size.{k}': x for k, x in size.items()} if type(size) is dict else {}
+    limits = {f'size.{name}' for pair in _EDGES.items() for name in pair}
+    unknown = sizes.keys() - limits
+    unknown |= fields.keys() - read - fixed.keys() - _INERT - {*_OFF}
+    if unknown:
+        stated = {**fields, **sizes}
+        listing = ', '.join(f'{key}={stated[key]!r}' for key in sorted(unknown))
+        raise InputError(f'fields that passk_jax does not know: {listing}')
+    for name in _OFF:
+        if value := fields.get(name):
+            raise InputError(f'{name}={value!r}; only None is supported')
 
 
 def _pixels(fields: Mapping[str, Any], name: str) -> int:

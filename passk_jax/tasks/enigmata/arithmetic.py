@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Puzzle, read_int, read_ints
 from passk_jax.verifiers import expressions, spellings
 from passk_jax.verifiers.answers import Wrong, claims

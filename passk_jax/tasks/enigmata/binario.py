@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Sequence
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Grid, Puzzle, columns, grid_text
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows

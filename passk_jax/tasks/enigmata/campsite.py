@@ -1,7 +1,7 @@
 """Campsites (tents and trees): each tree has its own tent beside it."""
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, grid_text
 from passk_jax.tasks.enigmata.star_battle import (
     BLOCKED,

@@ -11,7 +11,7 @@ import string
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 
 LETTERS = string.ascii_uppercase
 SQUARE_LETTERS = LETTERS.replace('J', '')

@@ -6,9 +6,9 @@ attack".
 
 from collections.abc import Sized
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import ciphers, sentences
 from passk_jax.tasks.enigmata.ciphers import HILL, PLAYFAIR, SUBSTITUTION, Cipher
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong

@@ -3,8 +3,8 @@
 import abc
 import itertools
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import circuits
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, claims, integer_list

@@ -3,6 +3,7 @@
 Any valid solution is right, and there may be several.
 """
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import boards
 from passk_jax.tasks.enigmata.chosen_cells import (
     Cell,
@@ -11,7 +12,6 @@ from passk_jax.tasks.enigmata.chosen_cells import (
     neighbours,
     read_cells,
 )
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import columns, grid_text, read_grid
 from passk_jax.tasks.enigmata.skyscraper import latin_square
 from passk_jax.verifiers.answers import Wrong

@@ -8,7 +8,7 @@ problem's label is proven, world by world.
 import functools
 from collections.abc import Callable, Sequence
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, Puzzle
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong

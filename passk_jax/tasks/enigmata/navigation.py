@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong

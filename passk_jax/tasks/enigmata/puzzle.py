@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from passk_jax.tasks import records
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.boards import Board
 from passk_jax.tasks.enigmata.drawing import draw_board
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.types import Verdict
 from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong

@@ -5,7 +5,7 @@ No word has a J, because Playfair's square has none.
 
 from collections.abc import Callable, Sequence
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 
 # Parts of speech and their words, in the order of a sentence; a link starts the next.
 _DETERMINER = 'THE THE A ONE THAT THIS EVERY ANOTHER'

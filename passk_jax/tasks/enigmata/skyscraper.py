@@ -6,8 +6,8 @@ their heights.
 
 from collections.abc import Callable, Sequence
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import (
     Grid,
     Puzzle,

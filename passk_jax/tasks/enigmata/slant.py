@@ -9,8 +9,8 @@ the strict rule rejects them.
 import re
 from collections.abc import Iterator, Sequence
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import boards
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Grid, Puzzle, grid_text, read_grid
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_grid, symbol_rows

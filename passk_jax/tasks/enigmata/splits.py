@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 from passk_jax.errors import InputError
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle
 from passk_jax.tasks.new_items import take_new
 

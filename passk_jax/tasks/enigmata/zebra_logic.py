@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import Data, Puzzle, columns, read_text
 from passk_jax.verifiers import answers, spellings
 from passk_jax.verifiers.answers import Wrong

@@ -1,7 +1,9 @@
 r"""The task MathVision: mathematics with pictures (arXiv:2402.14804).
 
-It reads records from a local copy of the benchmark; pictures are not read yet (see
-pictured.py). Verdicts are strict; published numbers count official ones (official.py).
+It reads records and pictures from a local copy of the benchmark (pictured.py). A record
+has one picture, which stands before the text, as in the official prompt: a question may
+name its parts, ``<image1>`` and so on. Verdicts are strict; published numbers count
+official ones (official.py).
 
 The strict rule takes the last box as the answer, or else the text after the last
 "answer is", or else the last sentence. With options, the answer is right if it names
@@ -10,17 +12,24 @@ stored one as mathematics (:mod:`passk_jax.verifiers.mathematics`). The official
 verifier also accepts answers that differ in the third decimal.
 """
 
+import functools
+import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mathvision import official
-from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
+from passk_jax.tasks.picture_fields import read_pictures
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask, listed
 from passk_jax.tasks.task import About, judge_together
-from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.extract import last_box
+
+_INSTRUCTION = r'Please solve the problem step by step and put your answer in one "\boxed{}". If it is a multiple choice question, only one letter is allowed in the "\boxed{}".'  # noqa: E501
+_PART = re.compile(r'<image ?[0-9]+>')
 
 
 class MathVisionTask(PicturedTask):
@@ -31,20 +40,33 @@ class MathVisionTask(PicturedTask):
 
     name = 'mathvision'
     about = About(
-        summary='MathVision: mathematics with pictures, which are not read yet',
-        size='3,040, all with pictures',
+        summary='MathVision: mathematics with pictures',
+        size='3,040, of which testmini.jsonl has 304',
         licence='MIT',
-        source='git clone https://github.com/mathllm/MATH-V, with data/test.jsonl',
+        source='git clone https://github.com/mathllm/MATH-V mathvision',
         example={
-            'file': 'MATH-V/data/test.jsonl',
+            # In the clone that is data/test.jsonl.
+            'file': 'mathvision/**/test.jsonl',
             'train_percent': 0,
             'validation_percent': 0,
         },
     )
 
+    instructions = (_INSTRUCTION,)
+
     def __init__(self, params: PicturedParams):
         super().__init__(params)
         mathematics.check_packages()
+
+    @staticmethod
+    def images(
+        record: Mapping[str, Any], problem: Problem, folders: Sequence[pathlib.Path]
+    ) -> list[Picture]:
+        """Reads the picture of a record: a file's path or, of the hub, its bytes."""
+        images = read_pictures(_image(record), folders)
+        if not images and (part := _PART.search(str(problem.data))):
+            raise InputError(f'the text has {part[0]}, and no field has a picture')
+        return images
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
@@ -65,6 +87,7 @@ class MathVisionTask(PicturedTask):
             raise InputError("give MathVision's record as an object, not as text")
         return pictured.make_problem(
             *(record.get(name) for name in ('question', 'options', 'answer')),
+            write=functools.partial(_prompt, pictured=bool(_image(record))),
             category=record.get('subject', 'record'),
         )
 
@@ -77,6 +100,18 @@ class MathVisionTask(PicturedTask):
     def official_verdict(problem: Problem, response: str) -> Verdict:
         """Judges one response by the official rule; a wrong one gets a reason."""
         return official.verdict(problem.data, response)
+
+
+def _image(record: Mapping[str, Any]) -> Any:
+    # The files of the hub have the bytes in a field of their own.
+    return record.get('decoded_image') or record.get('image')
+
+
+def _prompt(question: str, options: list[str], *, pictured: bool) -> str:
+    # The choices may be in the picture.
+    choices = '' if ''.join(options) == 'ABCDE' else listed(options)
+    place = f'{PICTURE}\n' if pictured else ''
+    return f'{place}{_INSTRUCTION}\n{question}\n{choices}'
 
 
 def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:

@@ -7,7 +7,7 @@ verifier.
 
 import collections
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
 )
-from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.types import PICTURE, Problem, Verdict, Verdicts
 
 _INSTRUCTIONS = r"""Find a path through this maze:
 
@@ -34,13 +34,13 @@ _INSTRUCTIONS = r"""Find a path through this maze:
 Each line is a row of the maze and each character a cell: `*` is a wall, `.` is free, `S` is the start and `E` is the end. A move goes from a cell to the next one: `U` up, `D` down, `L` left, `R` right. The path begins at `S`, ends at `E`, and must neither enter a wall nor leave the maze; it need not be the shortest.
 
 """  # noqa: E501
-_ANSWER = r'Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{}.'  # noqa: E501
+ANSWER = r'Reason step by step, and put your final answer, the moves as one string of the letters U, D, L and R, within \boxed{}.'  # noqa: E501
 
 # Style of the prompt -> (prompt, form of a demonstrated answer).
 PROMPTS = {
     'bare': ('{maze}\n', '{moves}'),
     'instruct': (
-        _INSTRUCTIONS + _ANSWER.replace('{}', '{{}}'),
+        _INSTRUCTIONS + ANSWER.replace('{}', '{{}}'),
         r'\boxed{{{moves}}}',
     ),
 }
@@ -125,7 +125,8 @@ class MazeTask(Task):
     name = 'maze'
     splits = ('train', 'validation', 'test')
     Params = MazeParams
-    instructions = (_ANSWER,)
+    instructions = (ANSWER,)
+    prompts: ClassVar[Mapping[str, tuple[str, str]]] = PROMPTS
     about = About(
         summary='mazes as text: find a path from S to E',
         size='any number; of 7 x 7 cells 192 perfect ones, of 9 x 9 100,352',
@@ -158,8 +159,9 @@ class MazeTask(Task):
     def alphabet(self) -> str:
         """Returns symbols, moves, then other characters of prompts and answers."""
         first = rule.SYMBOLS + '\n' + rule.MOVES
-        prompt, answer = PROMPTS[self.params.prompt]
-        characters = set(prompt.format(maze='') + answer.format(moves='')) - set(first)
+        prompt, answer = self.prompts[self.params.prompt]
+        texts = prompt.format(maze='') + answer.format(moves='')
+        characters = set(texts.replace(PICTURE, '')) - set(first)
         return first + ''.join(sorted(characters))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
@@ -186,9 +188,11 @@ class MazeTask(Task):
             seed=params.seed,
         )
         mazes = dataset.open_split(config, split, data_dir=data_dir)
-        return [
-            _problem(maze, id=i, prompt=params.prompt) for i, maze in enumerate(mazes)
-        ]
+        return [self.problem(maze, id=i) for i, maze in enumerate(mazes)]
+
+    def problem(self, maze: str, *, id: int) -> Problem:
+        """Makes the problem of a maze."""
+        return _problem(maze, id=id, prompt=self.prompts[self.params.prompt][0])
 
     def verify(
         self, problems: Sequence[Problem], responses: Sequence[Sequence[str]]
@@ -211,7 +215,7 @@ class MazeTask(Task):
         check_choice('kind', kind, self.demonstrations)
         maze = rule.parse_maze(problem.data['maze'])
         moves = maze_paths.DEMONSTRATIONS[kind](maze, rng)
-        return PROMPTS[self.params.prompt][1].format(moves=moves)
+        return self.prompts[self.params.prompt][1].format(moves=moves)
 
     def check_answerable(self, max_response_tokens: int) -> None:
         """Checks that a bare answer, one token per move, and the stop token fit.
@@ -245,7 +249,7 @@ class MazeTask(Task):
         if not isinstance(record, str):
             raise InputError('give a maze as text, not as a record')
         rule.parse_maze(record)
-        return _problem(record.strip(), id=0, prompt='bare')
+        return _problem(record.strip(), id=0, prompt=PROMPTS['bare'][0])
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
@@ -260,7 +264,7 @@ def _problem(maze: str, *, id: int, prompt: str) -> Problem:
     rows = maze.split('\n')
     return Problem(
         id=id,
-        prompt=PROMPTS[prompt][0].format(maze=maze),
+        prompt=prompt.format(maze=maze),
         data={'maze': maze},
         category=f'{len(rows)}x{len(rows[0])}',
     )

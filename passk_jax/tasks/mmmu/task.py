@@ -1,7 +1,9 @@
 r"""The task MMMU: questions with pictures from thirty subjects (arXiv:2311.16502).
 
-It reads records from JSON lines; pictures are not read yet (see pictured.py). Verdicts
-are strict; published numbers count official ones (official.py).
+It reads records and pictures from Parquet files of the hub, or from JSON lines with
+paths of pictures (pictured.py). ``<image 2>`` in a question or an option is the place
+of the picture in the field ``image_2``. Verdicts are strict; published numbers count
+official ones (official.py).
 
 The strict rule takes the last box as the answer, or else the text after the last
 "answer is", or else the last sentence. With choices, the answer is right if it names
@@ -15,19 +17,25 @@ numbers, 1 for 0.9965, and a word that contains the answer; the strict rule does
 """
 
 import ast
+import pathlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mmmu import official
-from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask
+from passk_jax.tasks.picture_fields import read_pictures
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask, listed
 from passk_jax.tasks.task import About
-from passk_jax.types import Problem, Verdict
+from passk_jax.types import PICTURE, Picture, Problem, Verdict
 from passk_jax.verifiers import exact
 
+_CHOOSE = "Answer with the option's letter from the given choices directly."
+_ANSWER = 'Answer the question using a single word or phrase.'
+_PLACE = re.compile(r'<image ?([0-9]+)>')
+_FIELD = re.compile('image_[0-9]+')
 _SUBJECT = re.compile(r'[a-z]+_(.+)_[0-9]+')
 _VALUE = re.compile(r'\b(?:is|are)\b|[=≈]')
 _NUMBER = re.compile(
@@ -43,19 +51,38 @@ class MmmuTask(PicturedTask):
 
     name = 'mmmu'
     about = About(
-        summary='MMMU: questions of many subjects with pictures, not read yet',
-        size='900 for validation, all with pictures',
+        summary='MMMU: questions of many subjects with pictures',
+        size='900 for validation; dev-*.parquet have 150',
         licence='Apache-2.0',
-        source=(
-            'JSON lines of your own, made of the dataset MMMU/MMMU of the Hugging Face '
-            'hub (900 records of its split validation)'
-        ),
+        source='hf download MMMU/MMMU --repo-type=dataset --local-dir=mmmu',
         example={
-            'file': 'mmmu/validation.jsonl',
+            'file': 'mmmu/*/validation-*.parquet',
             'train_percent': 0,
             'validation_percent': 0,
         },
     )
+
+    instructions = (_CHOOSE, _ANSWER)
+
+    @staticmethod
+    def images(
+        record: Mapping[str, Any], problem: Problem, folders: Sequence[pathlib.Path]
+    ) -> list[Picture]:
+        """Reads the picture of each place in the question, then in the options."""
+        texts = problem.data['question'], *problem.data['options']
+        names = [f'image_{n}' for text in texts for n in _PLACE.findall(text)]
+        pictures = {
+            name: read_pictures(record[name], folders)
+            for name in record
+            if _FIELD.fullmatch(name)
+        }
+        for name, images in pictures.items():
+            if images and name not in names:
+                raise InputError(f'the text has no place for the picture of {name!r}')
+        for name in names:
+            if len(pictures.get(name, ())) != 1:
+                raise InputError(f'the text has a place for the picture of {name!r}')
+        return [picture for name in names for picture in pictures[name]]
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:
@@ -76,6 +103,7 @@ class MmmuTask(PicturedTask):
             record.get('question', identity or 'a question'),
             _options(record),
             answers[0],
+            write=_prompt,
             category=subject[1] if subject else str(record.get('subject', 'record')),
             answers=answers,
         )
@@ -96,6 +124,14 @@ class MmmuTask(PicturedTask):
     def official_verdict(problem: Problem, response: str) -> Verdict:
         """Judges one response by the official rule; a wrong one gets a reason."""
         return official.verdict(problem.data, response)
+
+
+def _prompt(question: str, options: list[str]) -> str:
+    if options:
+        text = f'{question}\n\n{listed(options)}\n\n{_CHOOSE}'
+    else:
+        text = f'{question}\n\n{_ANSWER}'
+    return _PLACE.sub(PICTURE, text)
 
 
 def _options(record: Mapping[str, Any]) -> Any:

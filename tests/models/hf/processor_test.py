@@ -44,6 +44,11 @@ def test_a_run_may_lower_the_limit(tmp_path):
     assert (processor.min_pixels, processor.max_pixels) == (1000, 1000)
 
 
+def test_fields_that_change_no_patch_may_be_there(tmp_path):
+    notes = {'auto_map': {}, 'data_format': 'channels_first', 'do_pad': False}
+    assert read(tmp_path, **notes, crop_size={}) == read(tmp_path)
+
+
 @pytest.mark.parametrize(
     ('changes', 'words'),
     [
@@ -58,8 +63,12 @@ def test_a_run_may_lower_the_limit(tmp_path):
         ({'image_std': [0.5, 0.5]}, r'image_std=\[0.5, 0.5\] must be three numbers'),
         ({'image_std': [0.5, 0.5, 0]}, 'image_std=.* must be positive'),
         ({'size': None}, 'min_pixels or size.shortest_edge=None must be pixels'),
-        ({'size': {'height': 4}}, 'size.shortest_edge=None must be pixels'),
+        ({'size': {'height': 4}}, 'fields .* does not know: size.height=4'),
+        ({'size': {}}, 'size.shortest_edge=None must be pixels'),
         ({'size': 448}, 'size.shortest_edge=None must be pixels'),
+        ({'tile_size': 8}, 'fields that passk_jax does not know: tile_size=8'),
+        ({'do_center_crop': True}, 'do_center_crop=True; only None'),
+        ({'crop_size': {'height': 4}}, "crop_size={'height': 4}; only None"),
         ({'max_pixels': 10}, 'min_pixels=65536 and max_pixels=10 .* must ascend'),
     ],
 )

@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.car_painting import CAR_PAINTING, best_order, switches_of
-from passk_jax.tasks.enigmata.draws import Draws
 from tests.tasks.enigmata.judge import drawn, error_of
 
 # The optimum is 1, but a heuristic stored 3.

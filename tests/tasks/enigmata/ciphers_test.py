@@ -6,8 +6,8 @@ import math
 
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import ciphers
-from passk_jax.tasks.enigmata.draws import Draws
 
 _GYBNQKURP = [[6, 24, 1], [13, 16, 10], [20, 17, 15]]
 

@@ -2,9 +2,9 @@ import itertools
 
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import counts
 from passk_jax.tasks.enigmata.counts import Count, forced_ones
-from passk_jax.tasks.enigmata.draws import Draws
 
 
 def _by_enumeration(given):

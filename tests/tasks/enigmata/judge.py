@@ -4,7 +4,7 @@ import functools
 
 from hypothesis import strategies as st
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import AnyPuzzle, Puzzle
 
 # The data of a problem of each puzzle that reads files.

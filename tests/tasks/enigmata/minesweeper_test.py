@@ -2,8 +2,8 @@ import itertools
 
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import counts
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.minesweeper import HIDDEN, MINESWEEPER, forced_mines
 from tests.tasks.enigmata.judge import drawn, error_of
 

@@ -1,7 +1,7 @@
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import sentences
-from passk_jax.tasks.enigmata.draws import Draws
 
 
 @pytest.mark.parametrize('length', [1, 10, 150])

@@ -1,7 +1,7 @@
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import skyscraper
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.skyscraper import SKYSCRAPER, SUM_SKYSCRAPER
 from tests.tasks.enigmata.judge import drawn, error_of
 

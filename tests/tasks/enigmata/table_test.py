@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import splits
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
 from passk_jax.tasks.enigmata.task import EnigmataTask
@@ -294,7 +294,7 @@ def test_no_answer_runs_as_code(any_puzzle, tmp_path):
 
 _DIGESTS = """
 import hashlib
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.table import PUZZLES
 for name, puzzle in PUZZLES.items():
     data = [puzzle.generate(Draws(0, i), i % 3) for i in range(60)]

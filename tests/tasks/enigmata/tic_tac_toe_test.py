@@ -1,7 +1,7 @@
 import pytest
 
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata import tic_tac_toe
-from passk_jax.tasks.enigmata.draws import Draws
 from passk_jax.tasks.enigmata.tic_tac_toe import TIC_TAC_TOE
 from tests.tasks.enigmata.judge import drawn, error_of
 

@@ -1,4 +1,5 @@
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -85,3 +86,17 @@ def test_what_is_right_officially_is_right_but_for_those_listed(every, shared_di
             assert found.error == REFUSED.get(case['id']), (case, found)
         else:
             assert found.correct == (number in ACCEPTED), (case, found)
+
+
+def test_a_clone_of_mathvision_has_its_pictures_beside_the_records(tmp_path):
+    clone = tmp_path / 'mathvision'
+    for layout in ('data', '.'):
+        (clone / layout).mkdir(parents=True, exist_ok=True)
+        file = clone / layout / 'test.jsonl'
+        file.write_text(json.dumps(toy.CHOICE | {'image': 'images/1.png'}))
+        toy.write_pictures(clone / 'images')
+        about = tasks.task_class('mathvision').about
+        task = tasks.make_task('mathvision', about.example)
+        (problem,) = task.source('test', data_dir=str(tmp_path))
+        assert pathlib.Path(problem.images[0]).samefile(clone / 'images/1.png')
+        file.unlink()

@@ -3,7 +3,7 @@
 import random
 import re
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.on_arrays.batch import verify
 from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.puzzle import Puzzle

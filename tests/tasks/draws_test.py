@@ -1,6 +1,6 @@
 import collections
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 
 
 def test_a_stream_depends_on_its_whole_address_and_never_changes():
