@@ -242,7 +242,8 @@ def _eval() -> ConfigDict:
             'num_problems': 0,
             # 32 for mazes, 8 for every other task.
             'num_responses': 8,
-            'batch_size': 32,
+            # All problems: rows that end take the next ones, so no chip waits.
+            'batch_size': 0,
             **dataclasses.asdict(sampling_options()),
             'top_p': 0.95,
             # Not in the paper, which gives no intervals.

@@ -240,7 +240,9 @@ class EvalConfig(SamplingOptions):
         final_split: the split to evaluate at step 0 and at the end; ``''``: none.
         num_problems: problems of each split (``data.subset``); 0: all.
         num_responses: responses to each problem.
-        batch_size: problems sampled at a time.
+        batch_size: problems sampled at a time; 0: all, in as much memory as the keys
+            and values of a training step take. It affects time, memory and the
+            rounding of the result.
         bootstrap_samples: resamples of the problems for each interval.
         kept_responses: whole responses to record in an evaluation, spread evenly over
             all of its responses; 0: none. All parsed answers are always recorded.
@@ -251,7 +253,7 @@ class EvalConfig(SamplingOptions):
     final_split: str
     num_problems: int = count(0)
     num_responses: int = count(1)
-    batch_size: int = count(1)
+    batch_size: int = count(0)
     # A million resamples give three digits of an interval's ends and take minutes.
     bootstrap_samples: int = count(1, 10**6)
     kept_responses: int = count(0, off=0)

@@ -251,7 +251,7 @@ def evaluation_batches(
     source: Sequence[Problem],
     encode: Encode,
     *,
-    batch_size: int,
+    batch_size: int | Callable[[TokenizedProblems], int],
     num_problems: int,
     max_prompt_tokens: int,
     overlong: Overlong,
@@ -262,7 +262,8 @@ def evaluation_batches(
     Args:
         source, encode, max_prompt_tokens, overlong, reader: as in
             :func:`read_problems`.
-        batch_size: problems in every batch; repeats pad the last one.
+        batch_size: problems in every batch, or a function that chooses this number;
+            repeats pad the last batch.
         num_problems: size of a :func:`subset`, with problems too long; 0 is all.
 
     Returns:
@@ -280,7 +281,8 @@ def evaluation_batches(
         overlong=overlong,
         reader=reader,
     )
-    return EvaluationBatches(tokenized, batch_size=batch_size)
+    size = batch_size(tokenized) if callable(batch_size) else batch_size
+    return EvaluationBatches(tokenized, batch_size=size)
 
 
 def count_categories(problems: Iterable[Problem]) -> dict[str, int]:

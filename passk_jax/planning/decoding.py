@@ -89,14 +89,15 @@ def _replicated(builder: Builder, tree: Any) -> Any:
 
 def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
-    work, _ = builder.fit_grid()
+    work, first = builder.fit_grid()
     stride = _account(builder).pace.stride
     decoder = Decoder(builder.policy, stride, weights, request)
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
     stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
-    # Without a slot for each, all problems stay in memory too.
-    waiting = slots(builder, P) if G < P else ()
+    # Without a slot for each, the next problems are in memory too.
+    window = P // work.problems * work.window(first)
+    waiting = slots(builder, window) if window else ()
     arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
     return Call(device.advance, arguments, stride, waiting)
 

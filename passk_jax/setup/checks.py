@@ -48,14 +48,15 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """Returns the keys that a resumed run may change; see :func:`prepare_workdir`."""
-    # None of these changes a result: checkpoints, saved texts, the watchdog, the limit
+    # None of these changes a result beyond rounding: the mesh, checkpoints, saved texts, the watchdog, the limit
     # on unparsed golds and the parameters of other estimators.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     watching = 'log.watchdog_seconds', 'log.heartbeat_seconds'
     checking = 'verifier.max_unparsed_golds'
-    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', checking, *watching
+    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', 'eval.batch_size'
+    free += checking, *watching
     return (*free, *ONLY_ROUNDING, *unread)
 
 
@@ -185,10 +186,9 @@ def check_evaluation(config: ExperimentConfig) -> None:
     Raises:
         InputError: they do not fit.
     """
-    sizes = {
-        'eval.batch_size': config.eval.batch_size,
-        'eval.num_responses': config.eval.num_responses,
-    }
+    # All problems are at least one.
+    size = config.eval.batch_size or config.eval.num_problems or 1
+    sizes = {'eval.batch_size': size, 'eval.num_responses': config.eval.num_responses}
     tokens = config.sampling.max_response_tokens
     capacity.check_responses(sizes, max_response_tokens=tokens)
 

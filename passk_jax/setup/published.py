@@ -74,7 +74,7 @@ def fit_to_devices(config: ExperimentConfig) -> ExperimentConfig:
     model = dataclasses.replace(config.model, compute_dtype='float32')
     limit = config.sampling.max_cache_bytes or host_bytes() // _CACHE_SHARE
     sampling = dataclasses.replace(config.sampling, max_cache_bytes=limit)
-    size = min(config.eval.batch_size, _CPU_BATCH)
+    size = min(config.eval.batch_size or _CPU_BATCH, _CPU_BATCH)
     evaluation = dataclasses.replace(config.eval, batch_size=size)
     return dataclasses.replace(config, model=model, sampling=sampling, eval=evaluation)
 
