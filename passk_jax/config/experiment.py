@@ -195,9 +195,13 @@ class TrainConfig:
         micro_batch_rollouts: rollouts of each of these prompts per pass; divides
             ``sampling.num_rollouts``; 0: all. It needs less memory than one prompt on
             each device, but computes the prompt again in each pass.
-        pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
-            responses share rows; 0: a row per response. It affects running and
-            compile time, and the rounding of the result.
+        packing: ``'rows'``: a pass has rows of whole responses to any prompts, dealt
+            over all devices, and responses without a gradient get no backward pass;
+            ``'prompts'``: a pass has prompts with all their rollouts. It affects
+            running and compile time, and the rounding of the result.
+        pack_sizes: with ``packing='prompts'``, the number of compiled micro-batch
+            sizes, at least 2, so that short responses share rows; 0: a row per
+            response.
         dynamic_sampling_rounds: the most extra draws of a step to replace problems
             without a signal; 0: every problem stays.
         follow_difficulty: how strongly the draw of problems follows the estimated
@@ -211,6 +215,7 @@ class TrainConfig:
     epochs: int = count(1, 1000, off=1)
     micro_batch_prompts: int = count(1)
     micro_batch_rollouts: int = count(0, off=0)
+    packing: str = one_of('rows', 'prompts', off='prompts')
     pack_sizes: int = count(0, 100)
     dynamic_sampling_rounds: int = count(0)
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)

@@ -38,6 +38,7 @@ ONLY_ROUNDING = (
     'train.micro_batch_prompts',
     'train.micro_batch_rollouts',
     'train.pack_sizes',
+    'train.packing',
 )
 """Keys whose values change only rounding, as the mesh does."""
 

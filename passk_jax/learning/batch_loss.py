@@ -63,7 +63,7 @@ class Loss(abc.ABC):
             batch: the micro-batch.
             is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
-            rows: rows per device, from :func:`packing.switch_on_rows`.
+            rows: rows per device, from :func:`packing.switch_on_rows`, or of a block.
 
         Returns:
             The loss; metrics for :func:`losses.join_metrics`, with ``loss``,
@@ -72,7 +72,8 @@ class Loss(abc.ABC):
         """
         scores = self.score(params, batch, rows)
         loss, metrics = self.share(scores, batch, is_first, normalizer)
-        positions = packing.num_positions(batch.rollouts.tokens, rows)
+        tokens = batch.rollouts.tokens
+        positions = packing.num_positions(tokens, batch.packing, rows)
         metrics['positions'] = jnp.float32(positions)
         return loss, jax.lax.stop_gradient((metrics, scores.log_probs))
 

@@ -24,11 +24,12 @@ from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
-from passk_jax.learning import losses, packing, rollout_parts
+from passk_jax.learning import blocks, losses, packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
 from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
+from passk_jax.learning.blocks import BlockSize
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
@@ -60,6 +61,8 @@ class Update:
         pack_sizes: how many sizes of a packed micro-batch to compile (packing.py); 0:
             one row per response.
         epochs: how often a step repeats its mini-batches.
+        deals: whether a pass has packed rows of any prompts (blocks.py), instead of
+            prompts with all their rollouts. Then the parts only bound its memory.
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -73,6 +76,7 @@ class Update:
     rollout_parts: int = 1
     pack_sizes: int = 0
     epochs: int = 1
+    deals: bool = False
 
     def __post_init__(self):
         attention = self.loss.policy.arch.attention
@@ -104,6 +108,7 @@ class Update:
             rollout_parts=train.rollout_parts(sampling.num_rollouts),
             pack_sizes=train.pack_sizes,
             epochs=train.epochs,
+            deals=train.packing == 'rows',
         )
 
     def __call__(
@@ -151,12 +156,11 @@ class Update:
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
         frozen = frozen or {}
-        rows = {'parts': self.rollout_parts, 'num_updates': self.num_updates}
+        parts = 1 if self.deals else self.rollout_parts
+        rows = {'parts': parts, 'num_updates': self.num_updates}
         batch = rollout_parts.split(Batch(rollouts, advantages), **rows)
-        if self.pack_sizes:
-            lengths, width = batch.rollouts.lengths, rollouts.tokens.shape[-1]
-            packed = packing.pack(lengths, width=width)
-            batch = dataclasses.replace(batch, packing=packed)
+        if self.deals or self.pack_sizes:
+            batch = dataclasses.replace(batch, packing=self.pack(batch))
         batches = interleave(batch, self.num_updates)
         updates = jnp.arange(self.epochs * self.num_updates)
         is_first = updates.reshape(self.epochs, self.num_updates) == 0
@@ -194,6 +198,22 @@ class Update:
         metrics |= {'problem_loss': problem_loss, 'finite_updates': finite}
         return TrainState(params, opt_state, state.step + 1), metrics
 
+    def pack(self, batch: Batch) -> packing.Packing:
+        """Packs responses into rows."""
+        lengths, width = batch.rollouts.lengths, batch.rollouts.tokens.shape[-1]
+        if not self.deals:
+            return packing.pack(lengths, width=width)
+        shared = self.loss.policy.arch.attention in PACKING
+        signal = self.signal(batch)
+        return blocks.pack_rows(lengths, signal, width=width, shared=shared)
+
+    def signal(self, batch: Batch) -> Bool[Array, 'P N']:
+        """Marks the responses that have a gradient."""
+        if not self.loss.vanishes_without_advantages:
+            return jnp.ones_like(batch.advantages, bool)
+        trained = self.loss.mask(batch.rollouts).any(axis=-1)
+        return (batch.advantages != 0) & trained
+
     def add_scores(
         self, batches: Batch, params: Params, ref_params: Params | None, frozen: Params
     ) -> Batch:
@@ -220,7 +240,17 @@ class Update:
                 sizes=self.pack_sizes,
             )
 
+        def score_blocks(batch: Batch) -> Tokens:
+            def visit(total: Any, part: Batch, _: bool) -> tuple[Any, Any, Tokens]:
+                rows = self.block_size(batch).rows
+                return total, (), self.loss.score(params, part, rows).log_probs
+
+            zeros = jnp.zeros(batch.rollouts.tokens.shape, jnp.float32)
+            return self.deal(batch, visit, (), zeros)[1]
+
         def score_batch(batch: Batch) -> Tokens:
+            if self.deals:
+                return score_blocks(batch)
             parts, join = self.cut(batch)
             return join(jax.lax.map(score_part, parts))
 
@@ -230,6 +260,29 @@ class Update:
         """Cuts a mini-batch into micro-batches; also returns what joins results."""
         parts = self.num_micro_batches * self.rollout_parts
         return packing.cut(batch, batch.packing, parts=parts)
+
+    def block_size(self, batch: Batch) -> BlockSize:
+        """Returns the size of the blocks of a mini-batch."""
+        P, N, T = batch.rollouts.tokens.shape
+        return blocks.block_size(
+            num_prompts=max(1, P // self.num_micro_batches),
+            num_rollouts=N,
+            most_rollouts=N // self.rollout_parts,
+            prompt_tokens=batch.rollouts.prompts.tokens.shape[1],
+            row_tokens=T,
+        )
+
+    def deal(
+        self, batch: Batch, visit: Callable[..., Any], total: Any, sums: Any
+    ) -> tuple[Any, Any, Any]:
+        """Visits a mini-batch's blocks; returns totals, sums and figures of passes."""
+        size = self.block_size(batch)
+        assert batch.packing is not None  # train_step packs.
+        passes = blocks.plan_passes(batch.packing, self.signal(batch), size)
+        after, figures = blocks.scan_passes(
+            batch, passes, visit, total, sums, rows=size.rows
+        )
+        return *after, figures
 
     def take_step(
         self,
@@ -243,6 +296,15 @@ class Update:
 
         def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
             return self.loss(Weights(frozen, params).merged, *args)
+
+        def visit(total: Params, part: Batch, learns: bool) -> tuple[Params, Any, Any]:
+            arguments = (params, part, is_first, normalizer, self.block_size(batch).rows)
+            if learns:
+                grads, (metrics, log_probs) = jax.grad(loss, has_aux=True)(*arguments)
+                total = jax.tree.map(jnp.add, total, grads)
+            else:
+                metrics, log_probs = loss(*arguments)[1]
+            return total, metrics, (metrics.pop('problem_loss'), log_probs)
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
             arguments = (params, part, is_first, normalizer)
@@ -267,13 +329,18 @@ class Update:
 
         with jax.named_scope('gradients'):
             zeros = jax.tree.map(jnp.zeros_like, params)
-            parts, join = self.cut(batch)
-            grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
+            if self.deals:
+                shape = batch.rollouts.tokens.shape
+                sums = jnp.zeros(shape[:1], jnp.float32), jnp.zeros(shape, jnp.float32)
+                grads, by_prompt, metrics = self.deal(batch, visit, zeros, sums)
+            else:
+                parts, join = self.cut(batch)
+                grads, (metrics, scores) = jax.lax.scan(accumulate, zeros, parts)
+                by_prompt = join((metrics.pop('problem_loss'), scores))
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             # Optax returns the type of any tree.
             params = cast(Params, optax.apply_updates(params, steps))
-        by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.join_metrics(metrics)
         tokens = self.loss.mask(batch.rollouts).sum()
         metrics |= {'tokens': tokens, 'grad_norm': optax.tree.norm(grads)}

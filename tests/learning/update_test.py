@@ -95,6 +95,7 @@ def make_step(
     rollout_parts=1,
     pack_sizes=0,
     epochs=1,
+    deals=False,
 ):
     """The update of these settings: one program for all tests that have them."""
     return Update(
@@ -106,6 +107,7 @@ def make_step(
         rollout_parts=rollout_parts,
         pack_sizes=pack_sizes,
         epochs=epochs,
+        deals=deals,
     )
 
 

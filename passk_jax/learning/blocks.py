@@ -1,0 +1,196 @@
+"""Deals the responses of a mini-batch over all devices, in blocks of packed rows.
+
+Responses have many lengths, and some need no backward pass. So the unit of a pass is
+not a prompt with its N responses but a *block*: a prompt and R rows of one width, each
+with whole responses of the prompt one after another.
+
+1. :func:`pack_rows` packs each prompt's responses into rows, those with a signal first.
+2. :func:`plan_passes` cuts the rows into blocks and orders these: blocks with a signal,
+   blocks without one, nothing. A pass has G of them, whatever their prompts.
+3. :func:`scan_passes` learns from the passes of the first kind, measures those of the
+   second, and skips those of the third.
+4. :func:`take` makes the batch of a pass: a row a block, in which the prompt's other
+   responses have no tokens. So the loss is that of any batch.
+
+A prompt runs once in each of its blocks. All shapes are static, and only the kinds of
+the passes depend on the lengths: one program serves every step. Attention that reads no
+packed rows (splash) gets one response a row.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jaxtyping import Array, Bool, Int
+
+from passk_jax import sharding
+from passk_jax.learning import packing
+from passk_jax.learning.batch_loss import Batch
+from passk_jax.learning.packing import Packing
+
+# A pass has one _PARTS-th of the tokens that fit: the last one is partly empty.
+_PARTS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSize:
+    """``rows`` of a block, and ``blocks`` of a pass."""
+
+    rows: int
+    blocks: int
+
+
+def block_size(
+    *,
+    num_prompts: int,
+    num_rollouts: int,
+    most_rollouts: int,
+    prompt_tokens: int,
+    row_tokens: int,
+) -> BlockSize:
+    """Chooses the size of blocks, on the mesh of ``jax.set_mesh``.
+
+    With few rows, a block runs its prompt for little; with many, the last block of a
+    prompt is partly empty. The costs ``S / (R W)`` and ``R / N`` are least together at
+    ``R = sqrt(S N / W)``.
+
+    Args:
+        num_prompts, most_rollouts: prompts of a pass, with so many rows each, that fit
+            in memory.
+        num_rollouts: N.
+        prompt_tokens, row_tokens: S and W.
+    """
+    best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
+    rows = 1 << max(0, round(math.log2(max(best, 1))))
+    shares = sharding.num_shards('rollouts', 0)
+    rows = min(-(-rows // shares) * shares, most_rollouts)
+    fitting = num_prompts * (prompt_tokens + most_rollouts * row_tokens)
+    blocks = fitting // _PARTS // (prompt_tokens + rows * row_tokens)
+    shares = sharding.num_shards('batch', 0)
+    return BlockSize(rows, max(1, blocks // shares) * shares)
+
+
+def pack_rows(
+    lengths: Int[Array, 'P N'], signal: Bool[Array, 'P N'], *, width: int, shared: bool
+) -> Packing:
+    """Packs each prompt's responses into rows, those with a signal into the first.
+
+    ``shared``: whether a row may hold several responses.
+    """
+    # Longest first (first-fit decreasing), and those with a signal before all others.
+    order = jnp.argsort(jnp.where(signal, -width - 1, 0) - lengths, axis=-1)
+    sizes = lengths if shared else jnp.full_like(lengths, width)
+    rows, offsets, _ = packing.first_fit(sizes, order, width=width)
+    num_rows = rows.max(axis=-1) + 1
+    return Packing(rows, offsets, num_rows, is_dealt=True, is_shared=shared)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Passes:
+    """The blocks of the passes of a mini-batch.
+
+    Attributes:
+        prompts: ``[passes, G]`` int32, the prompt of each block.
+        first_rows: ``[passes, G]`` int32, its first row; no response lies in the rows
+            of an empty block.
+        kinds: ``[passes]`` int32, 0: nothing to do, 1: to measure, 2: to learn from.
+    """
+
+    prompts: jax.Array
+    first_rows: jax.Array
+    kinds: jax.Array
+
+
+def plan_passes(
+    rows: Packing, signal: Bool[Array, 'P N'], size: BlockSize
+) -> Passes:
+    """Orders the blocks of all prompts by what they need, and cuts them into passes."""
+    P, N = signal.shape
+    most = -(-N // size.rows)
+    block = rows.rows // size.rows
+    inside = block[..., None] == jnp.arange(most)
+    kinds = inside.any(axis=1).astype(jnp.int32)
+    kinds += (inside & signal[..., None]).any(axis=1)
+    count = -(-P * most // size.blocks) * size.blocks
+    kinds = jnp.zeros(count, jnp.int32).at[: P * most].set(kinds.reshape(-1))
+    order = jnp.argsort(-kinds)
+    kinds = kinds[order].reshape(-1, size.blocks)
+    number = order.reshape(-1, size.blocks)
+    prompts, first = jnp.divmod(number, most)
+    # Rows past the last one are those of empty blocks.
+    first = jnp.where(kinds > 0, first * size.rows, N)
+    prompts = jnp.where(kinds > 0, prompts, 0)
+    return Passes(prompts, first, kinds.max(axis=1))
+
+
+def take(
+    batch: Batch, prompts: Int[Array, 'G'], first_rows: Int[Array, 'G'], *, rows: int
+) -> Batch:
+    """Takes the blocks of a pass: a batch of G prompts with N responses each.
+
+    Only responses in the block's rows have tokens. Rows count from the block's first.
+    """
+
+    def of_blocks(x: jax.Array) -> jax.Array:
+        taken = jnp.take(x, prompts, axis=0)
+        return sharding.shard(taken, 'batch', *(None,) * (taken.ndim - 1))
+
+    part = jax.tree.map(of_blocks, batch)
+    assert part.packing is not None  # The blocks are made of it.
+    local = part.packing.rows - first_rows[:, None]
+    inside = (local >= 0) & (local < rows)
+    rollouts = dataclasses.replace(
+        part.rollouts, lengths=jnp.where(inside, part.rollouts.lengths, 0)
+    )
+    places = dataclasses.replace(part.packing, rows=jnp.where(inside, local, 0))
+    return dataclasses.replace(part, rollouts=rollouts, packing=places)
+
+
+def scan_passes(
+    batch: Batch,
+    passes: Passes,
+    visit: Callable[[Any, Batch, bool], tuple[Any, Any, Any]],
+    total: Any,
+    sums: Any,
+    *,
+    rows: int,
+) -> tuple[tuple[Any, Any], Any]:
+    """Visits the passes one after another.
+
+    Args:
+        batch: the mini-batch, packed by :func:`pack_rows`.
+        passes: from :func:`plan_passes`.
+        visit: takes the total, a pass's batch and whether to learn from it; returns
+            the next total, figures of the pass, and arrays whose first axis is its
+            blocks.
+        total: the first total.
+        sums: arrays whose first axis is prompts, to which those of the blocks add.
+        rows: of a block.
+
+    Returns:
+        The last total and sums, and the figures of all passes; 0 for a skipped one.
+    """
+
+    def one(carry: Any, at: tuple[jax.Array, ...]) -> tuple[Any, Any]:
+        prompts, first_rows, kind = at
+
+        def run(learns: bool, carry: Any) -> tuple[Any, Any]:
+            total, sums = carry
+            part = take(batch, prompts, first_rows, rows=rows)
+            total, figures, by_block = visit(total, part, learns)
+            sums = jax.tree.map(lambda x, new: x.at[prompts].add(new), sums, by_block)
+            return (total, sums), figures
+
+        measure = functools.partial(run, False)
+        _, figures = jax.eval_shape(measure, carry)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), figures)
+        branches = (lambda carry: (carry, nothing), measure)
+        return jax.lax.switch(kind, (*branches, functools.partial(run, True)), carry)
+
+    places = passes.prompts, passes.first_rows, passes.kinds
+    return jax.lax.scan(one, (total, sums), places)
