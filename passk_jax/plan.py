@@ -57,12 +57,15 @@ from passk_jax.planning import (
     links,
     meshes,
     remedies,
+    simulation,
     summary,
     table,
     topologies,
 )
 from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
+from passk_jax.planning.lengths import Lengths
+from passk_jax.planning.lengths import read as read_lengths
 from passk_jax.planning.programs import PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
@@ -78,10 +81,18 @@ def main(
     topology: str,
     programs: str = '',
     fit: bool = False,
+    lengths: str = '',
+    eval_problems: int = 0,
+    price: float = 0.0,
     markdown: str | None = None,
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
     chips = topologies.parse(topology)
+    assumed = Assumed(
+        read_lengths(lengths, limit=config.sampling.max_response_tokens),
+        eval_problems or config.eval.num_problems,
+        price,
+    )
     names = programs.split(',') if programs else _programs(config)
     if fit and not programs:
         # Training never runs this program.
@@ -91,16 +102,28 @@ def main(
     if fit:
         config_flags = config_file.flags_of(_arguments(sys.argv))
         text, fitting = plan_that_fits(
-            config, chips, names, config_flags=config_flags, tell=_tell
+            config, chips, names, config_flags=config_flags, assumed=assumed, tell=_tell
         )
     else:
-        text, fitting = plan(config, chips, names, tell=_tell)
+        text, fitting = plan(config, chips, names, assumed=assumed, tell=_tell)
     sys.stdout.write(text)
     if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
         atomic_write_text(markdown, f'{title}{_describe_origin()}\n{text}')
     return 0 if fitting else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Assumed:
+    """What a simulated run assumes: lengths, problems of an evaluation, price.
+
+    The price is that of an hour of a chip; 0: unknown.
+    """
+
+    lengths: Lengths
+    num_problems: int
+    price: float
 
 
 def _programs(config: ExperimentConfig) -> list[str]:
@@ -145,6 +168,7 @@ def plan(
     topology: Topology,
     names: Sequence[str],
     *,
+    assumed: Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans programs; returns the plan as Markdown, and whether all of them fit.
@@ -152,6 +176,7 @@ def plan(
     Args:
         config, topology: the experiment and its devices.
         names: names of the programs.
+        assumed: for the simulated step and run; ``None``: simulate none.
         tell: called with a line when a program starts and one when it is analysed.
 
     Raises:
@@ -165,6 +190,7 @@ def plan(
         turn = f'({i} of {len(names)})'
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
     lines = _lines(config, builder, topology, analyses, positions)
+    lines += _simulated(config, builder, analyses, assumed)
     check = functools.partial(_check, config)
     for analysis in analyses:
         if not analysis.memory.fits:
@@ -178,12 +204,13 @@ def plan_that_fits(
     names: Sequence[str],
     *,
     config_flags: Mapping[str, str] = types.MappingProxyType({}),
+    assumed: Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans with settings that fit; their flags are the plan's last line.
 
     Args:
-        config, topology, names, tell: as for :func:`plan`.
+        config, topology, names, assumed, tell: as for :func:`plan`.
         config_flags: the flags that made ``config``: dotted key -> argument.
 
     Returns:
@@ -220,6 +247,7 @@ def plan_that_fits(
     result = search(builder, names, analysed, check=check, tell=tell, first=first)
     builder, over = _placed(result.builder, devices), result.over
     lines = _lines(config, builder, topology, result.analyses, positions)
+    lines += _simulated(config, builder, result.analyses, assumed)
     if over:
         over = fits.with_temporaries(over, builder)
         lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))
@@ -284,6 +312,38 @@ def _lines(
     )
     lines.append(table.render(table.plan_rows(analyses, edges)))
     return lines + summary.notes(analyses, builder, max_positions=positions)
+
+
+def _simulated(
+    config: ExperimentConfig,
+    builder: Builder,
+    analyses: Sequence[Analysis],
+    assumed: Assumed | None,
+) -> list[str]:
+    """Simulates a step and a run, if the programs and the chip's figures are there."""
+    if assumed is None:
+        return []
+    topology, factors = analyses[0].topology, simulation.Factors()
+    found = simulation.simulate(
+        builder,
+        {analysis.program.name: analysis for analysis in analyses},
+        assumed.lengths,
+        evaluation=config.eval,
+        checkpoint=config.checkpoint,
+        num_problems=assumed.num_problems,
+        factors=factors,
+    )
+    if found is None:
+        return []
+    return simulation.lines(
+        found,
+        assumed.lengths,
+        factors=factors,
+        num_chips=topology.num_chips,
+        steps=config.train.steps,
+        num_problems=assumed.num_problems,
+        price=assumed.price,
+    )
 
 
 def _ways_out(analysis: Analysis, builder: Builder, check: remedies.Check) -> list[str]:

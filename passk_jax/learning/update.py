@@ -203,9 +203,13 @@ class Update:
         lengths, width = batch.rollouts.lengths, batch.rollouts.tokens.shape[-1]
         if not self.deals:
             return packing.pack(lengths, width=width)
-        shared = self.loss.policy.arch.attention in PACKING
         signal = self.signal(batch)
-        return blocks.pack_rows(lengths, signal, width=width, shared=shared)
+        return blocks.pack_rows(lengths, signal, width=width, shared=self.shares_rows)
+
+    @property
+    def shares_rows(self) -> bool:
+        """Whether the policy's attention reads several responses in a row."""
+        return self.loss.policy.arch.attention in PACKING
 
     def signal(self, batch: Batch) -> Bool[Array, 'P N']:
         """Marks the responses that have a gradient."""
@@ -264,12 +268,18 @@ class Update:
     def block_size(self, batch: Batch) -> BlockSize:
         """Returns the size of the blocks of a mini-batch."""
         P, N, T = batch.rollouts.tokens.shape
+        S = batch.rollouts.prompts.tokens.shape[1]
+        return self.size_of_blocks(P, num_rollouts=N, prompt_tokens=S, row_tokens=T)
+
+    def size_of_blocks(
+        self, num_prompts: int, *, num_rollouts: int, **tokens: int
+    ) -> BlockSize:
+        """Returns :func:`blocks.block_size` of mini-batches of so many prompts."""
         return blocks.block_size(
-            num_prompts=max(1, P // self.num_micro_batches),
-            num_rollouts=N,
-            most_rollouts=N // self.rollout_parts,
-            prompt_tokens=batch.rollouts.prompts.tokens.shape[1],
-            row_tokens=T,
+            num_prompts=max(1, num_prompts // self.num_micro_batches),
+            num_rollouts=num_rollouts,
+            most_rollouts=num_rollouts // self.rollout_parts,
+            **tokens,
         )
 
     def deal(

@@ -50,14 +50,15 @@ def call(builder: Builder) -> Call:
 def is_scheduled(builder: Builder) -> bool:
     """Returns whether sampling runs the schedule, whose cache is an argument."""
     work, first = builder.fit_grid()
-    account, request = _account(builder), _request(builder)
+    account, request = account_of(builder), _request(builder)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.schedules(
             account, work, first, num_prompts=builder.train.num_prompts, request=request
         )
 
 
-def _account(builder: Builder) -> Account:
+def account_of(builder: Builder) -> Account:
+    """Opens the account of sampling a step."""
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return open_account(builder.decoding_weights(), builder.platform)
 
@@ -90,7 +91,7 @@ def _replicated(builder: Builder, tree: Any) -> Any:
 def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
     work, first = builder.fit_grid()
-    stride = _account(builder).pace.stride
+    stride = account_of(builder).pace.stride
     decoder = Decoder(builder.policy, stride, weights, request)
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
