@@ -75,6 +75,8 @@ def get_config() -> ConfigDict:
             # prompts per pass), pads fill 20 % of the positions with 8 sizes, 11 % with
             # 16 and 78 % without packing. But each size is compiled.
             'pack_sizes': 0,
+            # That of the chip.
+            'scoped_vmem_kib': -1,
             # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
             # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
             'dynamic_sampling_rounds': 0,

@@ -62,10 +62,9 @@ from passk_jax.planning import (
     table,
     topologies,
 )
+from passk_jax.planning import lengths as distributions
 from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
-from passk_jax.planning.lengths import Lengths
-from passk_jax.planning.lengths import read as read_lengths
 from passk_jax.planning.programs import PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
 from passk_jax.planning.topologies import Topology
@@ -88,10 +87,12 @@ def main(
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
     chips = topologies.parse(topology)
-    assumed = Assumed(
-        read_lengths(lengths, limit=config.sampling.max_response_tokens),
-        eval_problems or config.eval.num_problems,
-        price,
+    assumed = simulation.Assumed(
+        distributions.read(lengths, limit=config.sampling.max_response_tokens),
+        evaluation=config.eval,
+        checkpoint=config.checkpoint,
+        num_problems=eval_problems or config.eval.num_problems,
+        price=price,
     )
     names = programs.split(',') if programs else _programs(config)
     if fit and not programs:
@@ -112,18 +113,6 @@ def main(
         title = f'# {config.name} on {chips.name}\n\n    {command}\n\n'
         atomic_write_text(markdown, f'{title}{_describe_origin()}\n{text}')
     return 0 if fitting else 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Assumed:
-    """What a simulated run assumes: lengths, problems of an evaluation, price.
-
-    The price is that of an hour of a chip; 0: unknown.
-    """
-
-    lengths: Lengths
-    num_problems: int
-    price: float
 
 
 def _programs(config: ExperimentConfig) -> list[str]:
@@ -168,7 +157,7 @@ def plan(
     topology: Topology,
     names: Sequence[str],
     *,
-    assumed: Assumed | None = None,
+    assumed: simulation.Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans programs; returns the plan as Markdown, and whether all of them fit.
@@ -190,7 +179,7 @@ def plan(
         turn = f'({i} of {len(names)})'
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
     lines = _lines(config, builder, topology, analyses, positions)
-    lines += _simulated(config, builder, analyses, assumed)
+    lines += simulation.describe(builder, analyses, assumed)
     check = functools.partial(_check, config)
     for analysis in analyses:
         if not analysis.memory.fits:
@@ -204,7 +193,7 @@ def plan_that_fits(
     names: Sequence[str],
     *,
     config_flags: Mapping[str, str] = types.MappingProxyType({}),
-    assumed: Assumed | None = None,
+    assumed: simulation.Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans with settings that fit; their flags are the plan's last line.
@@ -247,7 +236,7 @@ def plan_that_fits(
     result = search(builder, names, analysed, check=check, tell=tell, first=first)
     builder, over = _placed(result.builder, devices), result.over
     lines = _lines(config, builder, topology, result.analyses, positions)
-    lines += _simulated(config, builder, result.analyses, assumed)
+    lines += simulation.describe(builder, result.analyses, assumed)
     if over:
         over = fits.with_temporaries(over, builder)
         lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))
@@ -312,38 +301,6 @@ def _lines(
     )
     lines.append(table.render(table.plan_rows(analyses, edges)))
     return lines + summary.notes(analyses, builder, max_positions=positions)
-
-
-def _simulated(
-    config: ExperimentConfig,
-    builder: Builder,
-    analyses: Sequence[Analysis],
-    assumed: Assumed | None,
-) -> list[str]:
-    """Simulates a step and a run, if the programs and the chip's figures are there."""
-    if assumed is None:
-        return []
-    topology, factors = analyses[0].topology, simulation.Factors()
-    found = simulation.simulate(
-        builder,
-        {analysis.program.name: analysis for analysis in analyses},
-        assumed.lengths,
-        evaluation=config.eval,
-        checkpoint=config.checkpoint,
-        num_problems=assumed.num_problems,
-        factors=factors,
-    )
-    if found is None:
-        return []
-    return simulation.lines(
-        found,
-        assumed.lengths,
-        factors=factors,
-        num_chips=topology.num_chips,
-        steps=config.train.steps,
-        num_problems=assumed.num_problems,
-        price=assumed.price,
-    )
 
 
 def _ways_out(analysis: Analysis, builder: Builder, check: remedies.Check) -> list[str]:

@@ -49,7 +49,16 @@ def test_the_update_gets_its_settings(setup):
         rollout_parts=3,
         pack_sizes=3,
         epochs=3,
+        vmem_kib=7,
     )
+
+
+def test_the_update_deals_rows_where_the_config_says_so(setup):
+    config = changed.make_config(train__packing='rows', train__pack_sizes=0)
+    other = dataclasses.replace(setup, config=config)
+    optimizer = make_optimizer(config.optimizer, num_updates=30)
+    dealt, plain = (x.update(optimizer) for x in (other, setup))
+    assert dealt == dataclasses.replace(plain, deals=True, pack_sizes=0)
 
 
 def test_the_optimizer_gets_its_section(tmp_path):

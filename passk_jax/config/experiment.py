@@ -202,6 +202,9 @@ class TrainConfig:
         pack_sizes: with ``packing='prompts'``, the number of compiled micro-batch
             sizes, at least 2, so that short responses share rows; 0: a row per
             response.
+        scoped_vmem_kib: KiB of a TPU's vector memory that products of the train step
+            may use; 0: the compiler's default; -1: what suits the chip
+            (``runtime/compiler_options.py``). It affects running and compile time.
         dynamic_sampling_rounds: the most extra draws of a step to replace problems
             without a signal; 0: every problem stays.
         follow_difficulty: how strongly the draw of problems follows the estimated
@@ -217,6 +220,7 @@ class TrainConfig:
     micro_batch_rollouts: int = count(0, off=0)
     packing: str = one_of('rows', 'prompts', off='prompts')
     pack_sizes: int = count(0, 100)
+    scoped_vmem_kib: int = count(-1, 2**20, off=0)
     dynamic_sampling_rounds: int = count(0)
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 

@@ -224,11 +224,7 @@ def _parts(
 
 
 class EvaluationBatches(_Counted):
-    """Problems in order; iterable any number of times.
-
-    Attributes:
-        dropped: category -> number of problems that were too long.
-    """
+    """Problems in order; ``dropped`` counts those that were too long by category."""
 
     def __init__(self, tokenized: TokenizedProblems, *, batch_size: int):
         super().__init__(tokenized)
@@ -262,8 +258,7 @@ def evaluation_batches(
     Args:
         source, encode, max_prompt_tokens, overlong, reader: as in
             :func:`read_problems`.
-        batch_size: problems in every batch, or a function that chooses this number;
-            repeats pad the last batch.
+        batch_size: problems in every batch, or what chooses it; repeats pad the last.
         num_problems: size of a :func:`subset`, with problems too long; 0 is all.
 
     Returns:
@@ -281,8 +276,9 @@ def evaluation_batches(
         overlong=overlong,
         reader=reader,
     )
-    size = batch_size(tokenized) if callable(batch_size) else batch_size
-    return EvaluationBatches(tokenized, batch_size=size)
+    if callable(batch_size):
+        batch_size = batch_size(tokenized)
+    return EvaluationBatches(tokenized, batch_size=batch_size)
 
 
 def count_categories(problems: Iterable[Problem]) -> dict[str, int]:

@@ -106,9 +106,7 @@ class Passes:
     kinds: jax.Array
 
 
-def plan_passes(
-    rows: Packing, signal: Bool[Array, 'P N'], size: BlockSize
-) -> Passes:
+def plan_passes(rows: Packing, signal: Bool[Array, 'P N'], size: BlockSize) -> Passes:
     """Orders the blocks of all prompts by what they need, and cuts them into passes."""
     P, N = signal.shape
     most = -(-N // size.rows)

@@ -26,15 +26,16 @@ from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.errors import InputError
 from passk_jax.learning import blocks, losses, packing, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
+from passk_jax.learning.blocks import BlockSize
 from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
 from passk_jax.learning.losses import Metrics, Tokens
 from passk_jax.learning.optimizer import Optimizer, updates_made
-from passk_jax.learning.blocks import BlockSize
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
+from passk_jax.runtime import compiler_options
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
 
@@ -63,6 +64,7 @@ class Update:
         epochs: how often a step repeats its mini-batches.
         deals: whether a pass has packed rows of any prompts (blocks.py), instead of
             prompts with all their rollouts. Then the parts only bound its memory.
+        vmem_kib: as in :func:`compiler_options.of_train_step`.
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -77,6 +79,7 @@ class Update:
     pack_sizes: int = 0
     epochs: int = 1
     deals: bool = False
+    vmem_kib: int = 0
 
     def __post_init__(self):
         attention = self.loss.policy.arch.attention
@@ -109,6 +112,7 @@ class Update:
             pack_sizes=train.pack_sizes,
             epochs=train.epochs,
             deals=train.packing == 'rows',
+            vmem_kib=train.scoped_vmem_kib,
         )
 
     def __call__(
@@ -145,6 +149,11 @@ class Update:
     def program(self) -> StepProgram:
         """Returns the jitted :meth:`train_step`; callers may lower it on shapes."""
         return _program(self)
+
+    @property
+    def compiler_options(self) -> dict[str, str]:
+        """Returns the options that the program is compiled with."""
+        return compiler_options.of_train_step(self.mesh, self.vmem_kib)
 
     def train_step(
         self,
@@ -294,6 +303,62 @@ class Update:
         )
         return *after, figures
 
+    def deal_gradients(
+        self, batch: Batch, total: Params, learn: Callable, measure: Callable
+    ) -> tuple[Params, Any, Any]:
+        """Adds up the gradients of blocks; see :meth:`cut_gradients`."""
+        rows, shape = self.block_size(batch).rows, batch.rollouts.tokens.shape
+
+        def visit(total: Params, part: Batch, learns: bool) -> tuple[Params, Any, Any]:
+            if learns:
+                grads, (metrics, log_probs) = learn(part, rows)
+                total = jax.tree.map(jnp.add, total, grads)
+            else:
+                metrics, log_probs = measure(part, rows)
+            return total, metrics, (metrics.pop('problem_loss'), log_probs)
+
+        sums = jnp.zeros(shape[:1], jnp.float32), jnp.zeros(shape, jnp.float32)
+        grads, by_prompt, metrics = self.deal(batch, visit, total, sums)
+        return grads, metrics, by_prompt
+
+    def cut_gradients(
+        self, batch: Batch, total: Params, learn: Callable, measure: Callable
+    ) -> tuple[Params, Any, Any]:
+        """Adds up the gradients of micro-batches.
+
+        Args:
+            batch: the mini-batch.
+            total: the first total.
+            learn: takes a micro-batch and its rows; returns its gradient and figures.
+            measure: returns the figures alone.
+
+        Returns:
+            The gradient; metrics of micro-batches; by prompt, losses and
+            log-probabilities.
+        """
+
+        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
+            rows = {'packing': part.packing, 'sizes': self.pack_sizes}
+
+            def learn_from_rows() -> tuple[Params, Any]:
+                return packing.switch_on_rows(functools.partial(learn, part), **rows)
+
+            def measure_rows() -> tuple[Params, Any]:
+                of_rows = functools.partial(measure, part)
+                nothing = jax.tree.map(jnp.zeros_like, total)
+                return nothing, packing.switch_on_rows(of_rows, **rows)
+
+            if self.loss.vanishes_without_advantages:
+                signal = (part.advantages != 0).any()
+                grads, aux = jax.lax.cond(signal, learn_from_rows, measure_rows)
+            else:
+                grads, aux = learn_from_rows()
+            return jax.tree.map(jnp.add, total, grads), aux
+
+        parts, join = self.cut(batch)
+        grads, (metrics, log_probs) = jax.lax.scan(accumulate, total, parts)
+        return grads, metrics, join((metrics.pop('problem_loss'), log_probs))
+
     def take_step(
         self,
         frozen: Params,
@@ -307,46 +372,17 @@ class Update:
         def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
             return self.loss(Weights(frozen, params).merged, *args)
 
-        def visit(total: Params, part: Batch, learns: bool) -> tuple[Params, Any, Any]:
-            arguments = (params, part, is_first, normalizer, self.block_size(batch).rows)
-            if learns:
-                grads, (metrics, log_probs) = jax.grad(loss, has_aux=True)(*arguments)
-                total = jax.tree.map(jnp.add, total, grads)
-            else:
-                metrics, log_probs = loss(*arguments)[1]
-            return total, metrics, (metrics.pop('problem_loss'), log_probs)
+        def learn(part: Batch, rows: int | None) -> tuple[Params, Any]:
+            gradient = jax.grad(loss, has_aux=True)
+            return gradient(params, part, is_first, normalizer, rows)
 
-        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            arguments = (params, part, is_first, normalizer)
-            rows = {'packing': part.packing, 'sizes': self.pack_sizes}
-
-            def learn() -> tuple[Params, Any]:
-                gradient = jax.grad(loss, has_aux=True)
-                of_rows = functools.partial(gradient, *arguments)
-                return packing.switch_on_rows(of_rows, **rows)
-
-            def measure() -> tuple[Params, Any]:
-                of_rows = functools.partial(loss, *arguments)
-                nothing = jax.tree.map(jnp.zeros_like, params)
-                return nothing, packing.switch_on_rows(of_rows, **rows)[1]
-
-            if self.loss.vanishes_without_advantages:
-                signal = (part.advantages != 0).any()
-                grads, aux = jax.lax.cond(signal, learn, measure)
-            else:
-                grads, aux = learn()
-            return jax.tree.map(jnp.add, total, grads), aux
+        def measure(part: Batch, rows: int | None) -> Any:
+            return loss(params, part, is_first, normalizer, rows)[1]
 
         with jax.named_scope('gradients'):
-            zeros = jax.tree.map(jnp.zeros_like, params)
-            if self.deals:
-                shape = batch.rollouts.tokens.shape
-                sums = jnp.zeros(shape[:1], jnp.float32), jnp.zeros(shape, jnp.float32)
-                grads, by_prompt, metrics = self.deal(batch, visit, zeros, sums)
-            else:
-                parts, join = self.cut(batch)
-                grads, (metrics, scores) = jax.lax.scan(accumulate, zeros, parts)
-                by_prompt = join((metrics.pop('problem_loss'), scores))
+            total = jax.tree.map(jnp.zeros_like, params)
+            add_up = self.deal_gradients if self.deals else self.cut_gradients
+            grads, metrics, by_prompt = add_up(batch, total, learn, measure)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             # Optax returns the type of any tree.
@@ -362,4 +398,9 @@ class Update:
 def _program(update: Update) -> StepProgram:
     policy, optimizer = update.loss.policy, update.optimizer
     shardings = state_shardings(policy, optimizer, update.mesh), None
-    return jax.jit(update.train_step, donate_argnums=0, out_shardings=shardings)
+    return jax.jit(
+        update.train_step,
+        donate_argnums=0,
+        out_shardings=shardings,
+        compiler_options=update.compiler_options or None,
+    )

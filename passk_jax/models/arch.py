@@ -15,7 +15,7 @@ NORMS = ('before', 'after', 'both')
 """Where a norm stands: before attention and the feed-forward part, or after."""
 NORM_SCALES = ('cast', 'wide', 'one_plus')
 """How a norm scales: in the working dtype; in float32; in float32, by 1 + scale."""
-REMAT = ('none', 'full', 'attention')
+REMAT = ('none', 'gate_up', 'qkv', 'attention', 'full')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
 

@@ -5,8 +5,8 @@ as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multipl
 an instruction reads its operands and writes its result once, and slicing reads only the
 slice. A conditional counts as the branch that takes longest on a chip with
 :data:`INTENSITY`. Data in a TPU's on-chip memory is not traffic: what is fetched ahead
-counts where it is read from main memory, what is evicted where it is written there. A hand-written kernel counts by its operands and
-results alone.
+counts where it is read from main memory, what is evicted where it is written there. A
+hand-written kernel counts by its operands and results alone.
 """
 
 import collections

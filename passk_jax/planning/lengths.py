@@ -81,7 +81,7 @@ def _within(text: str, length: float, limit: int) -> float:
 
 
 def _lognormal(mean: float, sigma: float, limit: int) -> np.ndarray:
-    """Returns evenly spaced quantiles whose mean is ``mean`` once ``limit`` cuts them."""
+    """Returns evenly spaced quantiles, whose mean under the limit is ``mean``."""
     # Draws of a normal distribution, by the inverse of its distribution function.
     shares = (np.arange(4096) + 0.5) / 4096
     grid = np.linspace(-6, 6, 20_001)
@@ -94,9 +94,7 @@ def _lognormal(mean: float, sigma: float, limit: int) -> np.ndarray:
     low, high = -10 * sigma, math.log(limit) + 10 * sigma
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (
-            (middle, high) if lengths(middle).mean() < mean else (low, middle)
-        )
+        low, high = (middle, high) if lengths(middle).mean() < mean else (low, middle)
     return lengths(high).astype(int)
 
 

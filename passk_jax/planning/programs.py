@@ -46,6 +46,7 @@ class Program:
         num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
         loop_steps: 0, or the steps in an iteration of the program's loop of unknown
             length. Then FLOPs, tokens and costs are those of one step.
+        options: of the compiler, for this program.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Program:
     useful_flops: float
     num_tokens: int
     loop_steps: int = 0
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def build(builder: Builder, name: str) -> Program:
@@ -90,6 +92,7 @@ def _train(builder: Builder) -> Program:
         0.0,
         float(passes.mean()) * builder.forward_flops(),
         math.prod(rollouts.tokens.shape),
+        options=update.compiler_options,
     )
 
 

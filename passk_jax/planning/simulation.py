@@ -70,14 +70,36 @@ class Simulation:
     """Seconds of each part of a step and of a run, at the peaks and as expected.
 
     Attributes:
-        parts: name -> seconds of one of them, twice.
-        step: seconds of a step without evaluation, twice.
-        run: seconds of the run, twice.
+        of_step: the parts of a step by name.
+        besides: what is done between steps, each time.
+        step: a step without what is done besides.
+        run: the run.
     """
 
-    parts: Mapping[str, tuple[float, float]]
+    of_step: Mapping[str, tuple[float, float]]
+    besides: Mapping[str, tuple[float, float]]
     step: tuple[float, float]
     run: tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Assumed:
+    """What a simulated run assumes.
+
+    Attributes:
+        lengths: of the responses, in evaluations too.
+        evaluation, checkpoint: sections of the configuration.
+        num_problems: of an evaluation; 0: unknown, and evaluations count nothing.
+        price: of an hour of a chip; 0: unknown.
+        factors: the shares of the peaks that are reached.
+    """
+
+    lengths: Lengths
+    evaluation: EvalConfig
+    checkpoint: CheckpointConfig
+    num_problems: int = 0
+    price: float = 0.0
+    factors: Factors = Factors()
 
 
 def replay(
@@ -89,7 +111,8 @@ def replay(
     The grid shrinks to the smallest size with enough rows; how rows share prompts may
     let it shrink later.
     """
-    starts, ends = map(np.stack, zip(*(_schedule(x, first.total) for x in lengths)))
+    schedules = [_schedule(x, first.total) for x in lengths]
+    starts, ends = (np.stack([x[i] for x in schedules]) for i in range(2))
     last_start, total = int(starts.max()), int(ends.max())
     changes = {0: [(first, 0)]}
     by_end = np.sort(ends, axis=1)
@@ -170,77 +193,65 @@ def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
 
 
 def simulate(
-    builder: Builder,
-    analyses: Mapping[str, Analysis],
-    lengths: Lengths,
-    *,
-    evaluation: EvalConfig,
-    checkpoint: CheckpointConfig,
-    num_problems: int,
-    factors: Factors,
+    builder: Builder, analyses: Mapping[str, Analysis], assumed: Assumed
 ) -> Simulation | None:
     """Simulates a step and a run.
 
-    Args:
-        builder: of the programs.
-        analyses: of the programs by name, ``'train'`` and ``'decode'`` among them.
-        lengths: of the responses, in evaluations too.
-        evaluation, checkpoint: sections of the configuration.
-        num_problems: of an evaluation; 0: leave evaluations out.
-        factors: the shares of the peaks that are reached.
-
-    Returns:
-        ``None`` if a program's bound is unknown.
+    ``analyses`` are of the builder's programs by name. Returns ``None`` without the
+    bounds of ``'train'`` and ``'decode'``.
     """
     train, decode = analyses.get('train'), analyses.get('decode')
     if not (train and decode and train.bound and decode.bound):
         return None
-    chip = decode.topology.chip
-    peak = chip.flops * decode.topology.num_devices
+    factors, topology = assumed.factors, decode.topology
     P, N = builder.train.num_prompts, builder.sampling.num_rollouts
-    drawn = lengths.draw(P, N)
-    step_cost = _step_cost(builder, decode, factors)
-    account = decoding.account_of(builder)
-    work, first = builder.fit_grid()
-
-    def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
-        parts = replay(of_cells(lengths, work), work, first, account)
-        cells = lengths.size // (work.problems * work.rollouts)
-        costs = [(x.steps, step_cost(x, cells)) for x in parts]
-        low, high = (sum(n * cost[i] for n, cost in costs) for i in range(2))
-        return low, high
-
+    drawn = assumed.lengths.draw(P, N)
+    decoded = _decoder(builder, decode, factors)
+    peak = topology.chip.flops * topology.num_devices
     share = share_of_passes(builder, drawn)
-    useful = share * train.program.useful_flops / peak
     trained = share * train.bound
+    useful = share * train.program.useful_flops / peak
     prompts = builder.forward_flops(responses=False) / peak
-    parts = {
-        'decode': decoded(drawn, work, first),
+    of_step = {
+        'decode': decoded(drawn, *builder.fit_grid()),
         'prompts': (prompts, prompts / factors.mfu),
         'train': (trained, max(trained, useful / factors.mfu)),
     }
-    step = tuple(sum(x[i] for x in parts.values()) for i in range(2))
-    hosts = max(1, decode.topology.num_chips // factors.chips_of_host)
+    hosts = max(1, topology.num_chips // factors.chips_of_host)
     state = builder.state()
     saved = tree_bytes((state.params, state.opt_state)) / (hosts * factors.disk)
-    parts['checkpoint'] = saved, saved
-    steps = builder.train.steps
-    counts = {'checkpoint': 1 + steps // checkpoint.every}
-    if num_problems and evaluation.every:
-        size, count = _evaluation_batch(builder, evaluation, num_problems)
-        of_batch = _grid_of(builder, evaluation, size)
-        again = decoded(lengths.draw(size, evaluation.num_responses), *of_batch)
-        flops = prompts * num_problems / P
-        parts['evaluation'] = (
-            count * again[0] + flops,
-            count * again[1] + flops / factors.mfu,
-        )
-        counts['evaluation'] = 1 + steps // evaluation.every
-    run = [
-        steps * step[i] + sum(n * parts[name][i] for name, n in counts.items())
+    steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
+    counts = {'checkpoint': 1 + steps // assumed.checkpoint.every}
+    if assumed.num_problems and assumed.evaluation.every:
+        size, batches = _evaluation_batch(builder, assumed)
+        lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)
+        sampled = decoded(lengths, *_grid_of(builder, assumed.evaluation, size))
+        read = [x * assumed.num_problems / P for x in of_step['prompts']]
+        low, high = (batches * x + y for x, y in zip(sampled, read, strict=True))
+        besides['evaluation'] = low, high
+        counts['evaluation'] = 1 + steps // assumed.evaluation.every
+    step = sum(x for x, _ in of_step.values()), sum(x for _, x in of_step.values())
+    run = tuple(
+        steps * step[i] + sum(n * besides[name][i] for name, n in counts.items())
         for i in range(2)
-    ]
-    return Simulation(parts, (step[0], step[1]), (run[0], run[1]))
+    )
+    return Simulation(of_step, besides, step, (run[0], run[1]))
+
+
+def _decoder(
+    builder: Builder, decode: Analysis, factors: Factors
+) -> Callable[[np.ndarray, Work, Size], tuple[float, float]]:
+    """Makes a function of lengths ``[P, N]`` and their grid: seconds, twice."""
+    account, cost = decoding.account_of(builder), _step_cost(builder, decode, factors)
+
+    def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
+        cells = lengths.size // (work.problems * work.rollouts)
+        parts = replay(of_cells(lengths, work), work, first, account)
+        costs = [(x.steps, cost(x, cells)) for x in parts]
+        low, high = (sum(n * seconds[i] for n, seconds in costs) for i in range(2))
+        return low, high
+
+    return decoded
 
 
 def _step_cost(
@@ -273,19 +284,15 @@ def _step_cost(
     return cost
 
 
-def _evaluation_batch(
-    builder: Builder, evaluation: EvalConfig, num_problems: int
-) -> tuple[int, int]:
+def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:
     """Returns the problems of a batch, and how many batches there are."""
-    axes = sharding.RULES['batch']
+    axes, total = sharding.RULES['batch'], assumed.num_problems
     shares = math.prod(builder.mesh.shape[axis] for axis in axes)
-    size = evaluation.batch_size or -(-num_problems // shares) * shares
-    return size, -(-num_problems // size)
+    size = assumed.evaluation.batch_size or -(-total // shares) * shares
+    return size, -(-total // size)
 
 
-def _grid_of(
-    builder: Builder, evaluation: EvalConfig, size: int
-) -> tuple[Work, Size]:
+def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work, Size]:
     """Returns the grid of an evaluation's batch, as setup.py limits it."""
     work, first = builder.fit_grid()
     limit = builder.sampling.max_cache_bytes
@@ -302,44 +309,42 @@ def _grid_of(
         )
 
 
-def lines(
-    simulation: Simulation,
-    lengths: Lengths,
-    *,
-    factors: Factors,
-    num_chips: int,
-    steps: int,
-    num_problems: int,
-    price: float,
+def describe(
+    builder: Builder, analyses: Sequence[Analysis], assumed: Assumed | None
 ) -> list[str]:
-    """Writes a simulation as Markdown.
+    """Simulates a step and a run, and writes them as Markdown; nothing if unknown."""
+    by_name = {analysis.program.name: analysis for analysis in analyses}
+    found = simulate(builder, by_name, assumed) if assumed else None
+    if assumed is None or found is None:
+        return []
 
-    ``price`` is that of an hour of a chip; 0: unknown.
-    """
+    def row(name: str, values: Sequence[float], unit: str = ' s') -> str:
+        cells = ' | '.join(f'{f"{value:,.1f}{unit}":>14}' for value in values)
+        return f'| {name:<20} | {cells} |'
 
-    def row(name: str, values: Sequence[float], unit: str = 's') -> str:
-        cells = ' | '.join(f'{value:>12,.1f} {unit}' for value in values)
-        return f'| {name:<28} | {cells} |'
-
-    hours = [x / 3600 for x in simulation.run]
-    rows = [row(name, x) for name, x in simulation.parts.items()]
-    rows.insert(3, row('step', simulation.step))
+    hours = [x / 3600 for x in found.run]
+    chip_hours = [x * analyses[0].topology.num_chips for x in hours]
+    rows = [row(name, x) for name, x in found.of_step.items()]
+    rows += [row('step', found.step)]
+    rows += [row(f'one {name}', x) for name, x in found.besides.items()]
     rows += [
-        row(f'run of {steps:,} steps', hours, 'h'),
-        row('chip-hours', [x * num_chips for x in hours], 'h'),
+        row(f'{builder.train.steps:,} steps', hours, ' h'),
+        row('chip-hours', chip_hours, ''),
     ]
-    if price:
-        rows.append(row('price', [x * num_chips * price for x in hours], ' '))
-    ending = 'no evaluation counts: name --eval_problems'
-    if num_problems:
-        ending = f'an evaluation has {num_problems:,} problems'
+    if assumed.price:
+        rows.append(row('price', [x * assumed.price for x in chip_hours], ''))
+    factors, ending = assumed.factors, 'evaluations count nothing: see --eval_problems'
+    if assumed.num_problems:
+        ending = f'an evaluation has {assumed.num_problems:,} problems'
     return [
         '',
-        f'Simulated, with lengths {lengths.name} (mean {lengths.mean:,.0f}); expected: '
-        f'{factors.mfu:.0%} of the FLOP/s, {factors.bandwidth:.0%} of the memory '
-        f'bandwidth in decoding, {factors.disk / 1e9:g} GB/s a host; {ending}.',
+        f'Simulated, lengths {assumed.lengths.name} '
+        f'(mean {assumed.lengths.mean:,.0f}). '
+        f'Expected: {factors.mfu:.0%} of the FLOP/s, {factors.bandwidth:.0%} of the '
+        f'memory bandwidth in decoding, {factors.disk / 1e9:g} GB/s a host to the '
+        f'disk; {ending}.',
         '',
-        f'| {"":<28} | {"at least":>14} | {"expected":>14} |',
-        f'| {"-" * 28} | {"-" * 13}: | {"-" * 13}: |',
+        f'| {"":<20} | {"at least":>14} | {"expected":>14} |',
+        f'| {"-" * 20} | {"-" * 13}: | {"-" * 13}: |',
         *rows,
     ]

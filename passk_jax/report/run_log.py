@@ -109,7 +109,8 @@ class RunLog:
         # Consecutive steps without a signal, up to the last written step.
         self._uniform_steps = 0
         train = settings['train']
-        self._advises_packing = train['packing'] == 'prompts' and not train['pack_sizes']
+        is_packed = train['packing'] == 'rows' or train['pack_sizes']
+        self._advises_packing = not is_packed
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()

@@ -48,8 +48,9 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """Returns the keys that a resumed run may change; see :func:`prepare_workdir`."""
-    # None of these changes a result beyond rounding: the mesh, checkpoints, saved texts, the watchdog, the limit
-    # on unparsed golds and the parameters of other estimators.
+    # None of these changes a result beyond rounding: the mesh, checkpoints, saved
+    # texts, the watchdog, the limit on unparsed golds and the parameters of other
+    # estimators.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]

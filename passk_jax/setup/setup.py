@@ -8,7 +8,6 @@ receive it, or the whole configuration; other functions receive the parts they n
 import dataclasses
 import functools
 import itertools
-import math
 import pathlib
 from collections.abc import Callable, Sequence
 
@@ -54,7 +53,7 @@ from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
 from passk_jax.sampling import Purpose, RunKeys
-from passk_jax.setup import capacity, memory, model
+from passk_jax.setup import capacity, evaluation, memory, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
@@ -188,31 +187,12 @@ class Setup:
         return evaluation_batches(
             self.problems(split) if problems is None else problems,
             self.encode,
-            batch_size=self.config.eval.batch_size or self._whole_batch,
+            batch_size=functools.partial(evaluation.batch_size, self.config, self.mesh),
             num_problems=self.config.eval.num_problems,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
             reader=self.reader,
         )
-
-    def _whole_batch(self, tokenized: TokenizedProblems) -> int:
-        """Returns the batch of an evaluation of all problems, a multiple of the mesh.
-
-        All pictures of a batch are on the devices, and responses that the mesh does not
-        divide cannot wait. Then a batch is no larger than one of training.
-        """
-        train, responses = self.config.train, self.config.eval.num_responses
-        shares, rollouts = self._shares('batch'), self._shares('rollouts')
-        size = -(-len(tokenized.indices) // shares)
-        if tokenized.pictured or responses % rollouts:
-            local = self.config.sampling.num_rollouts // rollouts
-            most = train.num_prompts * min(responses, local) // responses
-            size = min(size, max(1, most // shares))
-        return size * shares
-
-    def _shares(self, axis: str) -> int:
-        """Counts the devices among which the mesh splits a logical axis."""
-        return math.prod(self.mesh.shape[x] for x in sharding.RULES[axis])
 
     def demonstrations(self) -> WarmStartData:
         """Returns the demonstrations for a warm start."""
@@ -260,10 +240,8 @@ class Setup:
         """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
-        waits = not config.num_responses % self._shares('rollouts')
-        if waits and not config.batch_size and not sample.max_cache_bytes:
-            limit = memory.training_cache(self.config, self.policy.arch, self.mesh)
-            sample = dataclasses.replace(sample, max_cache_bytes=limit)
+        limit = evaluation.cache_limit(self.config, self.policy.arch, self.mesh)
+        sample = dataclasses.replace(sample, max_cache_bytes=limit)
         # Nothing learns from an evaluation.
         policy = dataclasses.replace(self.policy, replay_routing=False)
         sample = dataclasses.replace(sample, policy=policy)
@@ -364,7 +342,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.devices.flat[0].device_kind,
     )
     _warn_of_repeated_work(config, mesh)
-    _warn_of_idle_devices(config, mesh)
+    evaluation.warn_of_idle_devices(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
             'model.compute_dtype=bfloat16 is less precise than float32 on a CPU, and '
@@ -384,19 +362,6 @@ def _task(config: ExperimentConfig) -> Task:
     if isinstance(task, LengthCheck):
         task.check_answerable(config.sampling.max_response_tokens)
     return task
-
-
-def _warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Warns of an evaluation that decodes much less at a time than a training step."""
-    size, responses = config.eval.batch_size, config.eval.num_responses
-    of_step = config.train.num_prompts * config.sampling.num_rollouts
-    if mesh.size > 1 and config.eval.every and 0 < 2 * size * responses < of_step:
-        logging.warning(
-            'eval.batch_size=%d decodes %d responses at a time, and a training step %d: '
-            'an evaluation leaves devices idle. eval.batch_size=0 samples all problems '
-            'in the memory of a step',
-            *(size, size * responses, of_step),
-        )
 
 
 def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:

@@ -65,12 +65,14 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, shared):
     seen, learned = np.zeros_like(lengths), np.zeros_like(signal)
     kinds = np.asarray(passes.kinds)
     assert (np.diff(kinds) <= 0).all()
-    for prompts, first, kind in zip(passes.prompts, passes.first_rows, kinds):
+    for prompts, first, kind in zip(
+        passes.prompts, passes.first_rows, kinds, strict=True
+    ):
         part = blocks.take(batch, prompts, first, rows=size.rows)
         there = np.asarray(part.rollouts.lengths)
         assert kind or not there.any()
         for p, row, places, now in zip(
-            prompts, there, part.packing.rows, part.advantages
+            prompts, there, part.packing.rows, part.advantages, strict=True
         ):
             np.testing.assert_array_equal(row[row > 0], lengths[p][row > 0])
             np.testing.assert_array_equal(now, signal[p])

@@ -105,7 +105,9 @@ def test_what_comes_from_another_slice_goes_through_the_data_centre():
     seconds = links.seconds({all_chips: 7e9}, where, V5P, TORUS)
     assert seconds == pytest.approx(1e9 / dcn)
     unknown = dataclasses.replace(V5P, slice_bandwidth=0)
-    assert links.seconds({all_chips: 7e9}, where, unknown, TORUS) == pytest.approx(6e9 / LINE)
+    assert links.seconds({all_chips: 7e9}, where, unknown, TORUS) == pytest.approx(
+        6e9 / LINE
+    )
 
 
 def test_the_two_devices_of_a_chip_need_no_link_and_share_what_arrives():

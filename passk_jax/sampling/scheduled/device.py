@@ -40,7 +40,6 @@ from passk_jax.sampling.scheduled.state import (
 from passk_jax.sharding import shard
 from passk_jax.types import Leaf, Prompts
 
-
 # So large a part of the slots may be empty before they get work.
 _EMPTY_PART = 8
 
@@ -99,9 +98,7 @@ def prefill(
     """
     shards = sharding.num_shards('batch', prompts.tokens.shape[0])
     if first is not None:
-        prompts = jax.tree.map(
-            lambda x: _take_problems(x, first, count=count), prompts
-        )
+        prompts = jax.tree.map(lambda x: _take_problems(x, first, count=count), prompts)
     hidden, prefix = policies.prefill(policy, params, prompts)
     P = prompts.tokens.shape[0]
     problem = jnp.arange(P) % (P // shards)

@@ -235,7 +235,9 @@ def give_work(shard: Shard, work: Work, ready: range | None = None) -> bool:
     """
     assigned = False
     for slot in shard.empty:
-        if not shard.unstarted or (ready is not None and shard.unstarted[0] not in ready):
+        if not shard.unstarted or (
+            ready is not None and shard.unstarted[0] not in ready
+        ):
             break
         shard.problem[slot] = shard.unstarted.pop(0)
         starts = np.arange(shard.rollout.shape[1]) * work.rollouts
