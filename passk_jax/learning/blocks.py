@@ -5,8 +5,9 @@ not a prompt with its N responses but a *block*: a prompt and R rows of one widt
 with whole responses of the prompt one after another.
 
 1. :func:`pack_rows` packs each prompt's responses into rows, those with a signal first.
-2. :func:`plan_passes` cuts the rows into blocks and orders these: blocks with a signal,
-   blocks without one, nothing. A pass has G of them, whatever their prompts.
+2. :func:`plan_passes` cuts the rows into blocks of one size, or on a single device of
+   several, and orders these: blocks with a signal, blocks without one, nothing. A pass
+   has G of them, whatever their prompts.
 3. :func:`scan_passes` learns from the passes of the first kind, measures those of the
    second, and skips those of the third.
 4. :func:`take` makes the batch of a pass: a row a block, in which the prompt's other
@@ -25,12 +26,14 @@ from typing import Any
 
 import jax
 from jax import numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Int
 
 from passk_jax import sharding
 from passk_jax.learning import packing
 from passk_jax.learning.batch_loss import Batch
 from passk_jax.learning.packing import Packing
+from passk_jax.sharding import AnyMesh
 
 # A pass has one _PARTS-th of the tokens that fit: the last one is partly empty.
 _PARTS = 4
@@ -44,26 +47,31 @@ class BlockSize:
     blocks: int
 
 
-def block_size(
+def choose_sizes(
+    mesh: AnyMesh,
     *,
     num_prompts: int,
     num_rollouts: int,
     most_rollouts: int,
     prompt_tokens: int,
     row_tokens: int,
-) -> BlockSize:
-    """Chooses the size of blocks, on the mesh of ``jax.set_mesh``.
+) -> tuple[BlockSize, ...]:
+    """Chooses the sizes of blocks, on a mesh that is that of ``jax.set_mesh`` too.
 
-    With few rows, a block runs its prompt for little; with many, the last block of a
-    prompt is partly empty. The costs ``S / (R W)`` and ``R / N`` are least together at
-    ``R = sqrt(S N / W)``.
+    On one processor they are :func:`power_sizes`, else a single one. With few rows, a
+    block runs its prompt for little; with many, the last block of a prompt is partly
+    empty. The costs ``S / (R W)`` and ``R / N`` are least together at ``R = sqrt(S N /
+    W)``.
 
     Args:
+        mesh: the devices.
         num_prompts, most_rollouts: prompts of a pass, with so many rows each, that fit
             in memory.
         num_rollouts: N.
         prompt_tokens, row_tokens: S and W.
     """
+    if isinstance(mesh, Mesh) and [x.platform for x in mesh.devices.flat] == ['cpu']:
+        return power_sizes(min(num_rollouts, num_prompts * most_rollouts))
     best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
     rows = 1 << max(0, round(math.log2(max(best, 1))))
     shares = sharding.num_shards('rollouts', 0)
@@ -71,7 +79,19 @@ def block_size(
     fitting = num_prompts * (prompt_tokens + most_rollouts * row_tokens)
     blocks = fitting // _PARTS // (prompt_tokens + rows * row_tokens)
     shares = sharding.num_shards('batch', 0)
-    return BlockSize(rows, max(1, blocks // shares) * shares)
+    return (BlockSize(rows, max(1, blocks // shares) * shares),)
+
+
+def power_sizes(most_rows: int) -> tuple[BlockSize, ...]:
+    """Lists blocks of 1, 2, 4 ... rows, the largest first, one block a pass.
+
+    A prompt's rows are a sum of them, so no block is partly empty. Each size is
+    compiled. On several devices, passes of several sizes would have empty blocks.
+
+    >>> [size.rows for size in power_sizes(12)]
+    [8, 4, 2, 1]
+    """
+    return tuple(BlockSize(1 << k, 1) for k in reversed(range(most_rows.bit_length())))
 
 
 def pack_rows(
@@ -106,24 +126,53 @@ class Passes:
     kinds: jax.Array
 
 
-def plan_passes(rows: Packing, signal: Bool[Array, 'P N'], size: BlockSize) -> Passes:
-    """Orders the blocks of all prompts by what they need, and cuts them into passes."""
-    P, N = signal.shape
-    most = -(-N // size.rows)
-    block = rows.rows // size.rows
-    inside = block[..., None] == jnp.arange(most)
-    kinds = inside.any(axis=1).astype(jnp.int32)
-    kinds += (inside & signal[..., None]).any(axis=1)
+def plan_passes(
+    rows: Packing, signal: Bool[Array, 'P N'], sizes: tuple[BlockSize, ...]
+) -> tuple[Passes, ...]:
+    """Cuts the rows of all prompts into blocks, and these into the passes of each size.
+
+    The blocks of a size are ordered by what they need. Of several sizes, each prompt
+    has as many of the largest as it fills, and at most one of each other.
+    """
+    N, needed = signal.shape[1], rows.num_rows[:, None]
+    planned = []
+    for i, size in enumerate(sizes):
+        starts = jnp.arange(-(-N // size.rows))[None] * size.rows
+        is_there = starts < needed
+        if len(sizes) > 1:
+            is_there = starts + size.rows <= needed
+        if i:
+            larger = sizes[i - 1].rows
+            starts = needed // larger * larger
+            is_there = starts + size.rows <= needed
+        planned.append(_passes(rows, signal, size, starts, is_there))
+    return tuple(planned)
+
+
+def _passes(
+    rows: Packing,
+    signal: Bool[Array, 'P N'],
+    size: BlockSize,
+    starts: Int[Array, '#P M'],
+    is_there: Bool[Array, 'P M'],
+) -> Passes:
+    """Orders blocks, given by their first rows, and cuts them into passes."""
+    N, (P, most) = signal.shape[1], is_there.shape
+    starts = jnp.broadcast_to(starts, is_there.shape)
+    local = rows.rows[..., None] - starts[:, None]
+    inside = (local >= 0) & (local < size.rows) & signal[..., None]
+    kinds = jnp.where(is_there, 1 + inside.any(axis=1), 0)
     count = -(-P * most // size.blocks) * size.blocks
-    kinds = jnp.zeros(count, jnp.int32).at[: P * most].set(kinds.reshape(-1))
+    pads = (0, count - P * most)
+    kinds, starts = (jnp.pad(x.reshape(-1), pads) for x in (kinds, starts))
     order = jnp.argsort(-kinds)
-    kinds = kinds[order].reshape(-1, size.blocks)
-    number = order.reshape(-1, size.blocks)
-    prompts, first = jnp.divmod(number, most)
-    # Rows past the last one are those of empty blocks.
-    first = jnp.where(kinds > 0, first * size.rows, N)
-    prompts = jnp.where(kinds > 0, prompts, 0)
-    return Passes(prompts, first, kinds.max(axis=1))
+    kinds, starts = (x[order].reshape(-1, size.blocks) for x in (kinds, starts))
+    # No response lies in the rows past the last one.
+    return Passes(
+        prompts=jnp.where(kinds > 0, order.reshape(kinds.shape) // most, 0),
+        first_rows=jnp.where(kinds > 0, starts, N),
+        kinds=kinds.max(axis=1),
+    )
 
 
 def take(
@@ -152,23 +201,25 @@ def take(
 def scan_passes(
     batch: Batch,
     passes: Passes,
-    visit: Callable[[Any, Batch, bool], tuple[Any, Any, Any]],
+    visit: Callable[[Any, Batch, int, bool], tuple[Any, Any, Any]],
     total: Any,
     sums: Any,
     *,
     rows: int,
+    learning: bool = True,
 ) -> tuple[tuple[Any, Any], Any]:
     """Visits the passes one after another.
 
     Args:
         batch: the mini-batch, packed by :func:`pack_rows`.
         passes: from :func:`plan_passes`.
-        visit: takes the total, a pass's batch and whether to learn from it; returns
-            the next total, figures of the pass, and arrays whose first axis is its
-            blocks.
+        visit: takes the total, a pass's batch, its rows and whether to learn from it;
+            returns the next total, figures of the pass, and arrays whose first axis is
+            its blocks.
         total: the first total.
         sums: arrays whose first axis is prompts, to which those of the blocks add.
         rows: of a block.
+        learning: whether to learn from any pass.
 
     Returns:
         The last total and sums, and the figures of all passes; 0 for a skipped one.
@@ -180,15 +231,18 @@ def scan_passes(
         def run(learns: bool, carry: Any) -> tuple[Any, Any]:
             total, sums = carry
             part = take(batch, prompts, first_rows, rows=rows)
-            total, figures, by_block = visit(total, part, learns)
+            total, figures, by_block = visit(total, part, rows, learns)
             sums = jax.tree.map(lambda x, new: x.at[prompts].add(new), sums, by_block)
             return (total, sums), figures
 
         measure = functools.partial(run, False)
         _, figures = jax.eval_shape(measure, carry)
         nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), figures)
-        branches = (lambda carry: (carry, nothing), measure)
-        return jax.lax.switch(kind, (*branches, functools.partial(run, True)), carry)
+        branches = [lambda carry: (carry, nothing), measure]
+        if learning:
+            branches.append(functools.partial(run, True))
+        # Without learning, the last branch serves both kinds.
+        return jax.lax.switch(kind, branches, carry)
 
     places = passes.prompts, passes.first_rows, passes.kinds
     return jax.lax.scan(one, (total, sums), places)

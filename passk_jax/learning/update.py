@@ -212,8 +212,8 @@ class Update:
         lengths, width = batch.rollouts.lengths, batch.rollouts.tokens.shape[-1]
         if not self.deals:
             return packing.pack(lengths, width=width)
-        signal = self.signal(batch)
-        return blocks.pack_rows(lengths, signal, width=width, shared=self.shares_rows)
+        how = {'width': width, 'shared': self.shares_rows}
+        return blocks.pack_rows(lengths, self.signal(batch), **how)
 
     @property
     def shares_rows(self) -> bool:
@@ -254,12 +254,11 @@ class Update:
             )
 
         def score_blocks(batch: Batch) -> Tokens:
-            def visit(total: Any, part: Batch, _: bool) -> tuple[Any, Any, Tokens]:
-                rows = self.block_size(batch).rows
+            def visit(total: Any, part: Batch, rows: int, _: bool) -> tuple:
                 return total, (), self.loss.score(params, part, rows).log_probs
 
             zeros = jnp.zeros(batch.rollouts.tokens.shape, jnp.float32)
-            return self.deal(batch, visit, (), zeros)[1]
+            return self.deal(batch, visit, (), zeros, False)[1]
 
         def score_batch(batch: Batch) -> Tokens:
             if self.deals:
@@ -274,42 +273,41 @@ class Update:
         parts = self.num_micro_batches * self.rollout_parts
         return packing.cut(batch, batch.packing, parts=parts)
 
-    def block_size(self, batch: Batch) -> BlockSize:
-        """Returns the size of the blocks of a mini-batch."""
-        P, N, T = batch.rollouts.tokens.shape
-        S = batch.rollouts.prompts.tokens.shape[1]
-        return self.size_of_blocks(P, num_rollouts=N, prompt_tokens=S, row_tokens=T)
-
-    def size_of_blocks(
-        self, num_prompts: int, *, num_rollouts: int, **tokens: int
-    ) -> BlockSize:
-        """Returns :func:`blocks.block_size` of mini-batches of so many prompts."""
-        return blocks.block_size(
-            num_prompts=max(1, num_prompts // self.num_micro_batches),
-            num_rollouts=num_rollouts,
-            most_rollouts=num_rollouts // self.rollout_parts,
-            **tokens,
+    def block_sizes(self, *shape: int, prompt_tokens: int) -> tuple[BlockSize, ...]:
+        """Returns the sizes of blocks of a mini-batch with tokens ``[P, N, T]``."""
+        P, N, T = shape
+        return blocks.choose_sizes(
+            self.mesh,
+            num_prompts=max(1, P // self.num_micro_batches),
+            num_rollouts=N,
+            most_rollouts=N // self.rollout_parts,
+            prompt_tokens=prompt_tokens,
+            row_tokens=T,
         )
 
     def deal(
-        self, batch: Batch, visit: Callable[..., Any], total: Any, sums: Any
+        self, batch: Batch, visit: Callable, total: Any, sums: Any, learning: bool
     ) -> tuple[Any, Any, Any]:
         """Visits a mini-batch's blocks; returns totals, sums and figures of passes."""
-        size = self.block_size(batch)
+        rollouts, figures = batch.rollouts, []
+        width = rollouts.prompts.tokens.shape[1]
+        sizes = self.block_sizes(*rollouts.tokens.shape, prompt_tokens=width)
         assert batch.packing is not None  # train_step packs.
-        passes = blocks.plan_passes(batch.packing, self.signal(batch), size)
-        after, figures = blocks.scan_passes(
-            batch, passes, visit, total, sums, rows=size.rows
-        )
-        return *after, figures
+        planned = blocks.plan_passes(batch.packing, self.signal(batch), sizes)
+        for size, passes in zip(sizes, planned, strict=True):
+            (total, sums), of_size = blocks.scan_passes(
+                *(batch, passes, visit, total, sums), rows=size.rows, learning=learning
+            )
+            figures.append(of_size)
+        return total, sums, jax.tree.map(lambda *x: jnp.concatenate(x), *figures)
 
     def deal_gradients(
         self, batch: Batch, total: Params, learn: Callable, measure: Callable
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of blocks; see :meth:`cut_gradients`."""
-        rows, shape = self.block_size(batch).rows, batch.rollouts.tokens.shape
+        shape = batch.rollouts.tokens.shape
 
-        def visit(total: Params, part: Batch, learns: bool) -> tuple[Params, Any, Any]:
+        def visit(total: Params, part: Batch, rows: int, learns: bool) -> tuple:
             if learns:
                 grads, (metrics, log_probs) = learn(part, rows)
                 total = jax.tree.map(jnp.add, total, grads)
@@ -318,7 +316,7 @@ class Update:
             return total, metrics, (metrics.pop('problem_loss'), log_probs)
 
         sums = jnp.zeros(shape[:1], jnp.float32), jnp.zeros(shape, jnp.float32)
-        grads, by_prompt, metrics = self.deal(batch, visit, total, sums)
+        grads, by_prompt, metrics = self.deal(batch, visit, total, sums, True)
         return grads, metrics, by_prompt
 
     def cut_gradients(
@@ -326,15 +324,9 @@ class Update:
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of micro-batches.
 
-        Args:
-            batch: the mini-batch.
-            total: the first total.
-            learn: takes a micro-batch and its rows; returns its gradient and figures.
-            measure: returns the figures alone.
-
-        Returns:
-            The gradient; metrics of micro-batches; by prompt, losses and
-            log-probabilities.
+        ``learn`` takes a part and its rows and returns its gradient and figures,
+        ``measure`` the figures alone. Returns the gradient, metrics of the parts, and
+        losses and log-probabilities by prompt.
         """
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:

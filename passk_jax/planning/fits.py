@@ -115,7 +115,7 @@ def held(program: Program) -> float:
 def _count_known_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a program allocates on a device, as far as shapes tell."""
     if name == 'prefill':
-        return shard_bytes(builder.prefix(builder.train.num_prompts))
+        return shard_bytes(builder.prefix(builder.rows()[0]))
     if name == 'weights':
         return shard_bytes(builder.decoding_weights())
     V = builder.policy.arch.vocab_size

@@ -136,15 +136,23 @@ def _weights(builder: Builder) -> Program:
 
 
 def _prefill(builder: Builder) -> Program:
-    prompts = builder.prompts()
+    prompts, (G, _) = builder.prompts(), builder.rows()
+    P, S = prompts.tokens.shape
+    arguments = (builder.decoding_weights(), prompts, decoding.key_shape(builder))
+    run = functools.partial(device.prefill, builder.policy)
+    if G < P:
+        # Those of the first slots; the others run as slots become free.
+        work, first = builder.fit_grid()
+        run = functools.partial(run, count=first.slots)
+        arguments += (builder.array(('batch',), (P // work.problems,), jnp.int32),)
     return Program(
         'prefill',
-        jax.jit(functools.partial(device.prefill, builder.policy)),
-        (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
+        jax.jit(run),
+        arguments,
         builder.mesh,
         shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
-        builder.forward_flops(responses=False),
-        math.prod(prompts.tokens.shape),
+        builder.forward_flops(responses=False) * G / P,
+        G * S,
     )
 
 

@@ -175,12 +175,9 @@ def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
     P, N = lengths.shape
     width = builder.sampling.max_response_tokens
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        size = update.size_of_blocks(
-            P // update.num_updates,
-            num_rollouts=N,
-            prompt_tokens=builder.data.max_prompt_tokens,
-            row_tokens=width,
-        )
+        mini = P // update.num_updates, N, width
+        prompt_tokens = builder.data.max_prompt_tokens
+        size, *_ = update.block_sizes(*mini, prompt_tokens=prompt_tokens)
     signal = np.ones((P, N), bool)
     packed = blocks.pack_rows(lengths, signal, width=width, shared=update.shares_rows)
     needed = -(-np.asarray(packed.num_rows) // size.rows)

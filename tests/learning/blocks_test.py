@@ -38,13 +38,15 @@ def draw(seed, prompts=5, rollouts=8):
     )
 
 
-@pytest.mark.parametrize('shared', [True, False])
+@pytest.mark.parametrize(('shared', 'powers'), [(True, 0), (True, 1), (False, 0)])
 @pytest.mark.parametrize('seed', range(4))
-def test_each_response_is_in_one_block_and_signals_come_first(seed, shared):
+def test_each_response_is_in_one_block_and_signals_come_first(seed, shared, powers):
     lengths, signal = draw(seed)
-    size = BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed])
+    sizes = (BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed]),)
+    if powers:
+        sizes = blocks.power_sizes([8, 7, 4, 1][seed])
     packed = blocks.pack_rows(lengths, signal, width=WIDTH, shared=shared)
-    passes = blocks.plan_passes(packed, signal, size)
+    planned = blocks.plan_passes(packed, signal, sizes)
     rollouts = make_rollouts()
     zeros = np.zeros((*lengths.shape, WIDTH), np.float32)
     batch = Batch(
@@ -62,29 +64,36 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, shared):
         packing=packed,
     )
     batch = jax.tree.map(jnp.asarray, batch)
-    seen, learned = np.zeros_like(lengths), np.zeros_like(signal)
-    kinds = np.asarray(passes.kinds)
-    assert (np.diff(kinds) <= 0).all()
-    for prompts, first, kind in zip(
-        passes.prompts, passes.first_rows, kinds, strict=True
-    ):
-        part = blocks.take(batch, prompts, first, rows=size.rows)
-        there = np.asarray(part.rollouts.lengths)
-        assert kind or not there.any()
-        for p, row, places, now in zip(
-            prompts, there, part.packing.rows, part.advantages, strict=True
+    seen, learned, used = np.zeros_like(lengths), np.zeros_like(signal), 0
+    for size, passes in zip(sizes, planned, strict=True):
+        kinds = np.asarray(passes.kinds)
+        assert (np.diff(kinds) <= 0).all()
+        for prompts, first, kind in zip(
+            passes.prompts, passes.first_rows, kinds, strict=True
         ):
-            np.testing.assert_array_equal(row[row > 0], lengths[p][row > 0])
-            np.testing.assert_array_equal(now, signal[p])
-            seen[p] += row > 0
-            learned[p] |= (row > 0) & (kind == 2)
-            assert np.asarray(places)[row > 0].max(initial=0) < size.rows
-            if not shared:
-                assert len(set(np.asarray(places)[row > 0])) == (row > 0).sum()
+            part = blocks.take(batch, prompts, first, rows=size.rows)
+            there = np.asarray(part.rollouts.lengths)
+            assert kind or not there.any()
+            used += (kind > 0) * size.blocks * size.rows
+            for p, row, places, now in zip(
+                prompts, there, part.packing.rows, part.advantages, strict=True
+            ):
+                np.testing.assert_array_equal(row[row > 0], lengths[p][row > 0])
+                np.testing.assert_array_equal(now, signal[p])
+                seen[p] += row > 0
+                learned[p] |= (row > 0) & (kind == 2)
+                at = np.asarray(places)[row > 0]
+                assert at.max(initial=0) < size.rows
+                assert shared or len(set(at)) == len(at)
     np.testing.assert_array_equal(seen, 1)
     assert learned[signal].all()
-    needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
-    assert (kinds > 0).sum() == math.ceil(needed / size.blocks)
+    if powers:
+        # No row of a block is empty.
+        assert used == packed.num_rows.sum()
+    else:
+        size = sizes[0]
+        needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
+        assert used == math.ceil(needed / size.blocks) * size.blocks * size.rows
 
 
 @pytest.mark.parametrize('changes', [{}, EVERYTHING, {'epochs': 2}])
@@ -157,14 +166,22 @@ def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
 @pytest.mark.parametrize(('rollout', 'rows'), [(1, 2), (4, 4)])
 def test_blocks_fit_in_the_memory_of_a_pass(rollout, rows):
     mesh = sharding.make_mesh(data=2, fsdp=1, rollout=rollout, tensor=4 // rollout)
-    choose = functools.partial(
-        blocks.block_size, num_rollouts=16, prompt_tokens=100, row_tokens=256
-    )
+    tokens = {'prompt_tokens': 100, 'row_tokens': 256}
+    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        size = choose(num_prompts=8, most_rollouts=16)
+        (size,) = choose(num_prompts=8, most_rollouts=16)
         assert size.rows == rows
         assert size.blocks % 2 == 0
         needed = size.blocks * (100 + size.rows * 256)
         assert needed <= 8 * (100 + 16 * 256)
         # At least a block on every device, of no more rollouts than fit.
-        assert choose(num_prompts=1, most_rollouts=2) == BlockSize(2, 2) or rollout > 2
+        assert choose(num_prompts=1, most_rollouts=2) == (BlockSize(2, 2),)
+
+
+def test_a_processor_has_blocks_of_every_power_of_two():
+    mesh = sharding.one_device_mesh(jax.devices()[0])
+    tokens = {'prompt_tokens': 100, 'row_tokens': 256}
+    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
+    found = choose(num_prompts=2, most_rollouts=4)
+    assert found == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
+    assert choose(num_prompts=9, most_rollouts=16)[0] == BlockSize(16, 1)

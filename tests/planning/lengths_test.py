@@ -20,8 +20,12 @@ def test_constant_lengths_are_constant():
 
 @pytest.mark.parametrize(
     ('text', 'mean', 'limit'),
-    [('lognormal:979', 979, 4096), ('lognormal:979,0.5', 979, 4096)]
-    + [('lognormal:3000', 3000, 4096), ('lognormal:12', 12, 10**5)],
+    [
+        ('lognormal:979', 979, 4096),
+        ('lognormal:979,0.5', 979, 4096),
+        ('lognormal:3000', 3000, 4096),
+        ('lognormal:12', 12, 10**5),
+    ],
 )
 def test_the_mean_is_that_under_the_limit(text, mean, limit):
     found = lengths.read(text, limit=limit)
@@ -34,7 +38,8 @@ def test_the_mean_is_that_under_the_limit(text, mean, limit):
 
 def test_a_smaller_deviation_has_shorter_tails():
     wide, narrow = (
-        lengths.read(text, limit=4096) for text in ('lognormal:500', 'lognormal:500,.5')
+        lengths.read(text, limit=4096)
+        for text in ('lognormal:500', 'lognormal:500,0.5')
     )
     assert wide.values.std() > 1.3 * narrow.values.std()
 
