@@ -14,7 +14,10 @@ from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.data.batches import TokenizedProblems
 from passk_jax.models.arch import Arch
-from passk_jax.setup import memory
+from passk_jax.setup import capacity, memory
+
+# Of the memory of a device, the part that an evaluation takes is at most one of these.
+_LARGEST_PART = 2
 
 
 def batch_size(
@@ -39,12 +42,16 @@ def batch_size(
 
 
 def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
-    """Returns the most bytes of an evaluation's keys and values; 0: no limit."""
+    """Returns the most bytes of an evaluation's keys and values; 0: no limit.
+
+    It is at most a part of the memory: a run may be evaluated on smaller devices.
+    """
     limit = config.sampling.max_cache_bytes
     waits = config.eval.num_responses % _shares(mesh, 'rollouts') == 0
     if config.eval.batch_size or limit or not waits:
         return limit
-    return memory.training_cache(config, arch, mesh)
+    room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART
+    return min(memory.training_cache(config, arch, mesh), room)
 
 
 def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:

@@ -52,6 +52,12 @@ def test_an_evaluation_of_all_has_the_memory_of_a_step():
     assert tiny.make_setup(limited).evaluate().sample.max_cache_bytes == 10**6
 
 
+def test_it_is_no_more_than_half_of_a_device(monkeypatch):
+    monkeypatch.setattr(evaluation.capacity, 'device_bytes', lambda device: 2000)
+    setup = tiny.make_setup(tiny.make_config(eval__batch_size=0))
+    assert setup.evaluate().sample.max_cache_bytes == 1000
+
+
 @pytest.mark.parametrize(('size', 'warns'), [(1, True), (0, False), (64, False)])
 def test_a_small_batch_on_many_devices_is_warned_of(size, warns, caplog):
     config = tiny.make_config(eval__batch_size=size, sampling__num_rollouts=8)
