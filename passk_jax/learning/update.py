@@ -20,6 +20,7 @@ from typing import Any, cast
 import jax
 import optax
 from jax import numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
@@ -62,8 +63,8 @@ class Update:
         pack_sizes: how many sizes of a packed micro-batch to compile (packing.py); 0:
             one row per response.
         epochs: how often a step repeats its mini-batches.
-        deals: whether a pass has packed rows of any prompts (blocks.py), instead of
-            prompts with all their rollouts. Then the parts only bound its memory.
+        deals: whether a pass has packed rows of any prompts (blocks.py); the parts then
+            only bound its memory.
         vmem_kib: as in :func:`compiler_options.of_train_step`.
 
     Raises:
@@ -153,7 +154,8 @@ class Update:
     @property
     def compiler_options(self) -> dict[str, str]:
         """Returns the options that the program is compiled with."""
-        return compiler_options.of_train_step(self.mesh, self.vmem_kib)
+        devices = self.mesh.devices.flat if isinstance(self.mesh, Mesh) else [None]
+        return compiler_options.of_train_step(devices[0], self.vmem_kib)
 
     def train_step(
         self,

@@ -6,10 +6,7 @@ use better.
 """
 
 from collections.abc import Mapping
-
-from jax.sharding import Mesh
-
-from passk_jax.sharding import AnyMesh
+from typing import Any
 
 BY_CHIP = -1
 """Stands for the chip's number of :data:`TRAIN_VMEM_KIB`."""
@@ -20,15 +17,14 @@ BY_CHIP = -1
 TRAIN_VMEM_KIB: Mapping[str, int] = {'TPU v5': 98304, 'TPU v5p': 98304}
 
 
-def of_train_step(mesh: AnyMesh, vmem_kib: int) -> dict[str, str]:
+def of_train_step(device: Any, vmem_kib: int) -> dict[str, str]:
     """Returns the options of the train step.
 
     Args:
-        mesh: of its devices; one without devices has no options.
+        device: one of its devices; ``None``: there are only shapes, and no options.
         vmem_kib: KiB of a TPU's vector memory for products; 0: the compiler's default;
             :data:`BY_CHIP`: the number for this chip.
     """
-    device = mesh.devices.flat[0] if isinstance(mesh, Mesh) else None
     if device is None or device.platform != 'tpu':
         return {}
     if vmem_kib == BY_CHIP:
