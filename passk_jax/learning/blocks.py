@@ -14,8 +14,7 @@ with whole responses of the prompt one after another.
    responses have no tokens. So the loss is that of any batch.
 
 A prompt runs once in each of its blocks. All shapes are static, and only the kinds of
-the passes depend on the lengths: one program serves every step. Attention that reads no
-packed rows (splash) gets one response a row.
+the passes depend on the lengths: one program serves every step.
 """
 
 import dataclasses
@@ -95,18 +94,13 @@ def power_sizes(most_rows: int) -> tuple[BlockSize, ...]:
 
 
 def pack_rows(
-    lengths: Int[Array, 'P N'], signal: Bool[Array, 'P N'], *, width: int, shared: bool
+    lengths: Int[Array, 'P N'], signal: Bool[Array, 'P N'], *, width: int
 ) -> Packing:
-    """Packs each prompt's responses into rows, those with a signal into the first.
-
-    ``shared``: whether a row may hold several responses.
-    """
+    """Packs each prompt's responses into rows, those with a signal into the first."""
     # Longest first (first-fit decreasing), and those with a signal before all others.
     order = jnp.argsort(jnp.where(signal, -width - 1, 0) - lengths, axis=-1)
-    sizes = lengths if shared else jnp.full_like(lengths, width)
-    rows, offsets, _ = packing.first_fit(sizes, order, width=width)
-    num_rows = rows.max(axis=-1) + 1
-    return Packing(rows, offsets, num_rows, is_dealt=True, is_shared=shared)
+    rows, offsets, _ = packing.first_fit(lengths, order, width=width)
+    return Packing(rows, offsets, rows.max(axis=-1) + 1, is_dealt=True)
 
 
 @jax.tree_util.register_dataclass

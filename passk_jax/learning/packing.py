@@ -34,7 +34,7 @@ Rows = TypeVar('Rows')
 @functools.partial(
     jax.tree_util.register_dataclass,
     data_fields=('rows', 'offsets', 'num_rows'),
-    meta_fields=('is_dealt', 'is_shared'),
+    meta_fields=('is_dealt',),
 )
 @dataclasses.dataclass(frozen=True)
 class Packing:
@@ -45,14 +45,12 @@ class Packing:
         offsets: ``[P, N]`` int32, the place of its first token in the row.
         num_rows: ``[P]`` int32, the most rows that the prompt needs on any device.
         is_dealt: whether a prompt's rows count over all devices (blocks.py).
-        is_shared: whether a row may have several responses.
     """
 
     rows: jax.Array
     offsets: jax.Array
     num_rows: jax.Array
     is_dealt: bool = False
-    is_shared: bool = True
 
     @property
     def shards(self) -> int:
@@ -186,8 +184,7 @@ def apply_in_rows(
         slots = _slots(lengths, packing, width=T, rows=rows)
         empty = jnp.zeros((rows * T, *more), routing.dtype)
         routing = _move(routing, slots, empty)
-    moved, starts = pack_tokens(tokens, lengths, packing, rows=rows)
-    results = fn(moved, starts if packing.is_shared else None, routing)
+    results = fn(*pack_tokens(tokens, lengths, packing, rows=rows), routing)
     return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), results)
 
 

@@ -112,7 +112,7 @@ class Update:
             rollout_parts=train.rollout_parts(sampling.num_rollouts),
             pack_sizes=train.pack_sizes,
             epochs=train.epochs,
-            deals=train.packing == 'rows',
+            deals=train.packing == 'rows' and policy.arch.attention in PACKING,
             vmem_kib=train.scoped_vmem_kib,
         )
 
@@ -214,13 +214,7 @@ class Update:
         lengths, width = batch.rollouts.lengths, batch.rollouts.tokens.shape[-1]
         if not self.deals:
             return packing.pack(lengths, width=width)
-        how = {'width': width, 'shared': self.shares_rows}
-        return blocks.pack_rows(lengths, self.signal(batch), **how)
-
-    @property
-    def shares_rows(self) -> bool:
-        """Whether the policy's attention reads several responses in a row."""
-        return self.loss.policy.arch.attention in PACKING
+        return blocks.pack_rows(lengths, self.signal(batch), width=width)
 
     def signal(self, batch: Batch) -> Bool[Array, 'P N']:
         """Marks the responses that have a gradient."""

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import jax
 import numpy as np
+from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.config import CheckpointConfig, EvalConfig
@@ -114,7 +115,7 @@ def replay(
     schedules = [_schedule(x, first.total) for x in lengths]
     starts, ends = (np.stack([x[i] for x in schedules]) for i in range(2))
     last_start, total = int(starts.max()), int(ends.max())
-    changes = {0: [(first, 0)]}
+    changes: dict[int, list[tuple[Size | None, int]]] = {0: [(first, 0)]}
     by_end = np.sort(ends, axis=1)
     for size in grid.smaller_sizes(work, first, part=account.pace.part):
         if size.total < by_end.shape[1]:
@@ -162,8 +163,6 @@ def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
 
     Every response counts as one with a gradient.
     """
-    if builder.train.packing != 'rows':
-        return 1.0
     update = Update.configured(
         builder.policy,
         builder.make_optimizer(),
@@ -172,14 +171,16 @@ def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
         loss=builder.loss,
         sampling=builder.sampling,
     )
+    if not update.deals:
+        return 1.0
     P, N = lengths.shape
     width = builder.sampling.max_response_tokens
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         mini = P // update.num_updates, N, width
         prompt_tokens = builder.data.max_prompt_tokens
         size, *_ = update.block_sizes(*mini, prompt_tokens=prompt_tokens)
-    signal = np.ones((P, N), bool)
-    packed = blocks.pack_rows(lengths, signal, width=width, shared=update.shares_rows)
+    signal = jnp.ones((P, N), bool)
+    packed = blocks.pack_rows(jnp.asarray(lengths), signal, width=width)
     needed = -(-np.asarray(packed.num_rows) // size.rows)
     most = P // update.num_updates * -(-N // size.rows)
     passes = [

@@ -1,0 +1,77 @@
+"""The recorded plan of Qwen2.5-7B on 64 chips of v5p, beside counts by hand.
+
+The sizes are those of its config.json. No compiler is needed: the plan has what it
+compiled.
+"""
+
+import pathlib
+import re
+
+import pytest
+
+PLAN = 'experiments/plans/enigmata_qwen25_7b_v5p.md'
+L, D, F, J, C, H, V = 28, 3584, 18944, 28, 4, 128, 152064
+P, N, S, T, CHIPS = 128, 32, 4096, 4096, 64
+UNITS = {'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
+
+# Two FLOPs a weight and token: queries, outputs, keys, values; gate, up, down.
+LAYER = 2 * D * (2 * J * H + 2 * C * H + 3 * F)
+HEAD = 2 * D * V
+# Scores and sums of values of a pair of tokens, in all heads.
+PAIR = 4 * J * H
+
+
+@pytest.fixture(scope='module')
+def plan():
+    """``{(row, column): number}`` of the plan's table."""
+    path = pathlib.Path(__file__).resolve().parents[2] / PLAN
+    cells = [
+        [cell.strip() for cell in line.strip('|\n').split('|')]
+        for line in path.read_text('utf-8').splitlines()
+        if line.startswith('| ')
+    ]
+    names, found = cells[0], {}
+    for row in cells[2:]:
+        for name, cell in zip(names[1:], row[1:], strict=False):
+            if match := re.fullmatch(r'([\d.]+) ([kMGTP])B?', cell):
+                found[row[0], name] = float(match[1]) * UNITS[match[2]]
+    return found
+
+
+def test_the_bytes_of_a_decode_step(plan):
+    """Weights and filled slots once, and the logits of attention."""
+    rows = P * N // CHIPS
+    # Matrices, norms and biases; the head, but of the token table only the rows.
+    weights = 2 * (L * (LAYER // 2 + 2 * D + (J + 2 * C) * H) + D + HEAD // 2)
+    token = 2 * 2 * C * H * L
+    # A chip has the prompts of its 8 problems, and 8 of their responses each.
+    slots = token * (8 * S + rows * T)
+    # Logits in float32 are written and read, the weights of the values in bfloat16.
+    logits = rows * J * (S + T) * L * (4 + 4 + 2 + 2)
+    assert plan['memory traffic', 'decode'] == pytest.approx(
+        weights + slots + logits, rel=0.03
+    )
+
+
+def test_the_flops_of_a_decode_step(plan):
+    rows = P * N // CHIPS
+    want = rows * (L * LAYER + HEAD + L * PAIR * (S + T))
+    assert plan['FLOP', 'decode'] == pytest.approx(want, rel=0.01)
+
+
+def test_the_flops_of_a_train_step(plan):
+    """A pass forward, one that recomputes the layers, and one backward.
+
+    Backward, a product has two, and splash attention five where forward has two. The
+    product with the last matrix of a layer is not recomputed. Three of four
+    mini-batches are scored, which is a pass more.
+    """
+    # The last layer needs only the keys and values of a prompt.
+    products = (L - 1) * S * LAYER + S * 2 * D * 2 * C * H + N * L * T * LAYER
+    last = 2 * D * F * ((L - 1) * S + N * L * T)
+    pairs = (L - 1) * S * (S + 1) / 2 + N * L * (T * S + T * (T + 1) / 2)
+    head = N * T * HEAD
+    learned = 4 * products - last + 4.5 * PAIR * pairs + 4 * head
+    scored = products + PAIR * pairs + head
+    want = P * (learned + 3 / 4 * scored) / CHIPS
+    assert plan['FLOP', 'train'] == pytest.approx(want, rel=0.01)
