@@ -177,11 +177,11 @@ def take(
     Only responses in the block's rows have tokens. Rows count from the block's first.
     """
 
-    def of_blocks(x: jax.Array) -> jax.Array:
+    def take_leaf(x: jax.Array) -> jax.Array:
         taken = jnp.take(x, prompts, axis=0)
         return sharding.shard(taken, 'batch', *(None,) * (taken.ndim - 1))
 
-    part = jax.tree.map(of_blocks, batch)
+    part = jax.tree.map(take_leaf, batch)
     assert part.packing is not None  # The blocks are made of it.
     local = part.packing.rows - first_rows[:, None]
     inside = (local >= 0) & (local < rows)

@@ -65,7 +65,7 @@ class Update:
         epochs: how often a step repeats its mini-batches.
         deals: whether a pass has packed rows of any prompts (blocks.py); the parts then
             only bound its memory.
-        vmem_kib: as in :func:`compiler_options.of_train_step`.
+        vmem_kib: as in :func:`compiler_options.choose_for_train_step`.
 
     Raises:
         ValueError: the policy's attention cannot read packed rows.
@@ -155,7 +155,7 @@ class Update:
     def compiler_options(self) -> dict[str, str]:
         """Returns the options that the program is compiled with."""
         devices = self.mesh.devices.flat if isinstance(self.mesh, Mesh) else [None]
-        return compiler_options.of_train_step(devices[0], self.vmem_kib)
+        return compiler_options.choose_for_train_step(devices[0], self.vmem_kib)
 
     def train_step(
         self,

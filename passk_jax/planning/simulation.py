@@ -149,7 +149,7 @@ def _schedule(lengths: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
     return starts, starts + lengths
 
 
-def of_cells(lengths: np.ndarray, work: Work) -> np.ndarray:
+def cut_into_cells(lengths: np.ndarray, work: Work) -> np.ndarray:
     """Cuts lengths ``[P, N]`` into cells: ``[cells, rollouts]``."""
     P, N = lengths.shape
     split = lengths.reshape(
@@ -244,7 +244,7 @@ def _decoder(
 
     def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
         cells = lengths.size // (work.problems * work.rollouts)
-        parts = replay(of_cells(lengths, work), work, first, account)
+        parts = replay(cut_into_cells(lengths, work), work, first, account)
         costs = [(x.steps, cost(x, cells)) for x in parts]
         low, high = (sum(n * seconds[i] for n, seconds in costs) for i in range(2))
         return low, high

@@ -17,7 +17,7 @@ BY_CHIP = -1
 TRAIN_VMEM_KIB: Mapping[str, int] = {'TPU v5': 98304, 'TPU v5p': 98304}
 
 
-def of_train_step(device: Any, vmem_kib: int) -> dict[str, str]:
+def choose_for_train_step(device: Any, vmem_kib: int) -> dict[str, str]:
     """Returns the options of the train step.
 
     Args:

@@ -63,7 +63,7 @@ def test_rows_take_the_next_rollouts():
 
 def test_lengths_are_cut_into_cells_by_problem_and_rollout():
     work = dataclasses.replace(WORK, problems=2, rollouts=2)
-    cells = simulation.of_cells(np.arange(16).reshape(4, 4), work)
+    cells = simulation.cut_into_cells(np.arange(16).reshape(4, 4), work)
     want = [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
     assert cells.tolist() == want
 
