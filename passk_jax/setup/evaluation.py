@@ -55,10 +55,15 @@ def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
 
 
 def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Warns of an evaluation that decodes much less at a time than a training step."""
+    """Warns of an evaluation that decodes much less at a time than a training step.
+
+    On CPU devices, which share a host, it does not.
+    """
+    if mesh.size == 1 or mesh.devices.flat[0].platform == 'cpu':
+        return
     size = config.eval.batch_size * config.eval.num_responses
     of_step = config.train.num_prompts * config.sampling.num_rollouts
-    if mesh.size > 1 and config.eval.every and 0 < 2 * size < of_step:
+    if config.eval.every and 0 < 2 * size < of_step:
         logging.warning(
             'eval.batch_size=%d decodes %d responses at a time, and a training step '
             '%d: an evaluation leaves devices idle. eval.batch_size=0 samples all '

@@ -2,6 +2,7 @@
 
 import types
 
+import numpy as np
 import pytest
 
 from passk_jax import sharding
@@ -61,9 +62,10 @@ def test_it_is_no_more_than_half_of_a_device(monkeypatch):
 @pytest.mark.parametrize(('size', 'warns'), [(1, True), (0, False), (64, False)])
 def test_a_small_batch_on_many_devices_is_warned_of(size, warns, caplog):
     config = tiny.make_config(eval__batch_size=size, sampling__num_rollouts=8)
-    evaluation.warn_of_idle_devices(config, make_mesh())
-    assert ('leaves devices idle' in caplog.text) == warns
-    caplog.clear()
-    one = sharding.one_device_mesh(make_mesh().devices.flat[0])
-    evaluation.warn_of_idle_devices(config, one)
-    assert not caplog.text
+    for platform, count in (('tpu', 4), ('tpu', 1), ('cpu', 4)):
+        caplog.clear()
+        devices = np.array([types.SimpleNamespace(platform=platform)], object)
+        mesh = types.SimpleNamespace(size=count, devices=devices)
+        evaluation.warn_of_idle_devices(config, mesh)
+        expected = warns and (platform, count) == ('tpu', 4)
+        assert ('leaves devices idle' in caplog.text) == expected
