@@ -13,6 +13,7 @@ from passk_jax import sharding
 from passk_jax.learning import blocks
 from passk_jax.learning.batch_loss import Batch
 from passk_jax.learning.blocks import BlockSize
+from passk_jax.planning import lengths as distributions
 from tests.learning.update_packing_test import EVERYTHING, PAD, assert_same_step
 from tests.learning.update_test import (
     LOSS,
@@ -184,3 +185,19 @@ def test_a_processor_has_blocks_of_every_power_of_two():
     found = choose(num_prompts=2, most_rollouts=4)
     assert found == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
     assert choose(num_prompts=9, most_rollouts=16)[0] == BlockSize(16, 1)
+
+
+def test_where_half_of_the_positions_are_pads_three_fifths_are_computed():
+    """At SmolLM2's shape in benchmarks/packed_rows.py, prompts included."""
+    prompts, width, P, N = 100, 256, 8, 16
+    drawn = distributions.read('lognormal:128', limit=width).draw(P, N)
+    signal = np.ones((P, N), bool)
+    packed = blocks.pack_rows(jnp.asarray(drawn), signal, width=width)
+    sizes = blocks.power_sizes(N)
+    computed = sum(
+        int((passes.kinds > 0).sum()) * (prompts + size.rows * width)
+        for size, passes in zip(
+            sizes, blocks.plan_passes(packed, signal, sizes), strict=True
+        )
+    )
+    assert 0.5 < computed / (P * (prompts + N * width)) < 0.62

@@ -1,4 +1,4 @@
-"""The recorded plan of Qwen2.5-7B on 64 chips of v5p, beside counts by hand.
+"""The recorded plans of Qwen2.5-7B on 64 chips of v5p, beside counts by hand.
 
 The sizes are those of its config.json. No compiler is needed: the plan has what it
 compiled.
@@ -9,7 +9,12 @@ import re
 
 import pytest
 
-PLAN = 'experiments/plans/enigmata_qwen25_7b_v5p.md'
+PLANS = pathlib.Path(__file__).resolve().parents[2] / 'experiments' / 'plans'
+# Of these two programs; tables made before 2026-11-26 count what is fetched ahead twice.
+FILES = {
+    'train': 'enigmata_qwen25_7b_v5p.md',
+    'decode': 'enigmata_qwen25_7b_v5p_decode.md',
+}
 L, D, F, J, C, H, V = 28, 3584, 18944, 28, 4, 128, 152064
 P, N, S, T, CHIPS = 128, 32, 4096, 4096, 64
 UNITS = {'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
@@ -21,24 +26,21 @@ HEAD = 2 * D * V
 PAIR = 4 * J * H
 
 
-@pytest.fixture(scope='module')
-def plan():
-    """``{(row, column): number}`` of the plan's table."""
-    path = pathlib.Path(__file__).resolve().parents[2] / PLAN
+def plan(row, program):
+    """A number of the plan's table of a program."""
+    text = (PLANS / FILES[program]).read_text('utf-8')
     cells = [
-        [cell.strip() for cell in line.strip('|\n').split('|')]
-        for line in path.read_text('utf-8').splitlines()
+        [cell.strip() for cell in line.strip('|').split('|')]
+        for line in text.splitlines()
         if line.startswith('| ')
     ]
-    names, found = cells[0], {}
-    for row in cells[2:]:
-        for name, cell in zip(names[1:], row[1:], strict=False):
-            if match := re.fullmatch(r'([\d.]+) ([kMGTP])B?', cell):
-                found[row[0], name] = float(match[1]) * UNITS[match[2]]
-    return found
+    column = cells[0].index(program)
+    (value,) = (line[column] for line in cells if line[0] == row)
+    number, unit = re.fullmatch(r'([\d.]+) ([kMGTP])B?', value).groups()
+    return float(number) * UNITS[unit]
 
 
-def test_the_bytes_of_a_decode_step(plan):
+def test_the_bytes_of_a_decode_step():
     """Weights and filled slots once, and the logits of attention."""
     rows = P * N // CHIPS
     # Matrices, norms and biases; the head, but of the token table only the rows.
@@ -48,18 +50,18 @@ def test_the_bytes_of_a_decode_step(plan):
     slots = token * (8 * S + rows * T)
     # Logits in float32 are written and read, the weights of the values in bfloat16.
     logits = rows * J * (S + T) * L * (4 + 4 + 2 + 2)
-    assert plan['memory traffic', 'decode'] == pytest.approx(
+    assert plan('memory traffic', 'decode') == pytest.approx(
         weights + slots + logits, rel=0.03
     )
 
 
-def test_the_flops_of_a_decode_step(plan):
+def test_the_flops_of_a_decode_step():
     rows = P * N // CHIPS
     want = rows * (L * LAYER + HEAD + L * PAIR * (S + T))
-    assert plan['FLOP', 'decode'] == pytest.approx(want, rel=0.01)
+    assert plan('FLOP', 'decode') == pytest.approx(want, rel=0.01)
 
 
-def test_the_flops_of_a_train_step(plan):
+def test_the_flops_of_a_train_step():
     """A pass forward, one that recomputes the layers, and one backward.
 
     Backward, a product has two, and splash attention five where forward has two. The
@@ -74,4 +76,4 @@ def test_the_flops_of_a_train_step(plan):
     learned = 4 * products - last + 4.5 * PAIR * pairs + 4 * head
     scored = products + PAIR * pairs + head
     want = P * (learned + 3 / 4 * scored) / CHIPS
-    assert plan['FLOP', 'train'] == pytest.approx(want, rel=0.01)
+    assert plan('FLOP', 'train') == pytest.approx(want, rel=0.01)
