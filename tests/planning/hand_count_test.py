@@ -10,7 +10,7 @@ import re
 import pytest
 
 PLANS = pathlib.Path(__file__).resolve().parents[2] / 'experiments' / 'plans'
-# Of these two programs; tables made before 2026-11-26 count what is fetched ahead twice.
+# By program. Tables from before 2026-11-26 count twice what is fetched ahead.
 FILES = {
     'train': 'enigmata_qwen25_7b_v5p.md',
     'decode': 'enigmata_qwen25_7b_v5p_decode.md',
