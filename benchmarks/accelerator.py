@@ -233,9 +233,9 @@ class Model:
         mesh = sharding.one_device_mesh(jax.devices()[0])
         optimizer = optimizers.make_optimizer(OPTIMIZER)
         update = Update(
-            BatchLoss(self.policy, 1.0, LOSS),
-            optimizer,
-            mesh,
+            loss=BatchLoss(self.policy, 1.0, LOSS),
+            optimizer=optimizer,
+            mesh=mesh,
             num_updates=1,
             num_micro_batches=batch.prompts,
         )

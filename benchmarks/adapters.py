@@ -91,7 +91,13 @@ def update(side: str, work: Work) -> None:
     policy = ours.make_policy(work) if side == 'full' else with_adapters(work)
     optimizer = optimizers.make_optimizer(ours.OPTIMIZER)
     mesh = ours.mesh()
-    learner = Update(BatchLoss(policy, 1.0, ours.LOSS), optimizer, mesh, 1, 4)
+    learner = Update(
+        loss=BatchLoss(policy, 1.0, ours.LOSS),
+        optimizer=optimizer,
+        mesh=mesh,
+        num_updates=1,
+        num_micro_batches=4,
+    )
     params = policies.init_params(policy, jax.random.key(0), mesh)
     weights = split_weights(policy, params)
     state = states.init_state(policy, optimizer, weights.trained, mesh)

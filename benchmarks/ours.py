@@ -161,9 +161,9 @@ class Ours:
     def update(self, optimizer: Optimizer) -> Update:
         """Makes the verb *update*, with one update a step."""
         return Update(
-            BatchLoss(self.policy, 1.0, LOSS),
-            optimizer,
-            mesh(),
+            loss=BatchLoss(self.policy, 1.0, LOSS),
+            optimizer=optimizer,
+            mesh=mesh(),
             num_updates=1,
             num_micro_batches=self.micro_batches,
         )

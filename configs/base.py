@@ -57,30 +57,7 @@ def get_config() -> ConfigDict:
     config.reward = ConfigDict({'flip_wrong': 0.0})
     config.loss = _loss()
     config.optimizer = _optimizer()
-    config.train = ConfigDict(
-        {
-            # Silent; the paper's figures go beyond step 400.
-            'steps': 500,
-            'num_prompts': 128,
-            'mini_batch_prompts': 32,
-            # Silent; DAPO's number.
-            'epochs': 1,
-            # Affects memory only: 4 prompts are 128 responses per pass.
-            'micro_batch_prompts': 4,
-            # All of them. Choose fewer if one prompt per device does not fit.
-            'micro_batch_rollouts': 0,
-            # Affects time only; splash attention cannot read packed rows. With
-            # log-normal lengths (mean 57, limit 256, 4 prompts per pass), pads fill
-            # 20 % of the positions with 8 sizes, 11 % with 16 and 78 % without packing.
-            # But each size is compiled.
-            'pack_sizes': 0,
-            # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
-            # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
-            'dynamic_sampling_rounds': 0,
-            # Not in the paper, whose steps draw problems in epochs.
-            'follow_difficulty': 0.0,
-        }
-    )
+    config.train = _train()
     config.eval = _eval()
     config.checkpoint = _checkpoint()
     config.log = _log()
@@ -246,6 +223,36 @@ def _optimizer() -> ConfigDict:
     )
 
 
+def _train() -> ConfigDict:
+    return ConfigDict(
+        {
+            # Silent; the paper's figures go beyond step 400.
+            'steps': 500,
+            'num_prompts': 128,
+            'mini_batch_prompts': 32,
+            # Silent; DAPO's number.
+            'epochs': 1,
+            # Affects memory only: 4 prompts are 128 responses per pass.
+            'micro_batch_prompts': 4,
+            # All of them. Choose fewer if one prompt per device does not fit.
+            'micro_batch_rollouts': 0,
+            # Affects time only: short responses share rows, except in splash attention.
+            'packing': 'rows',
+            # Where packing is 'prompts'. With log-normal lengths (mean 57, limit 256, 4
+            # prompts per pass), pads fill 20 % of the positions with 8 sizes, 11 % with
+            # 16 and 78 % without packing. But each size is compiled.
+            'pack_sizes': 0,
+            # That of the chip.
+            'scoped_vmem_kib': -1,
+            # "Remove other optimizations": of DAPO's, the paper keeps only clip-higher
+            # and the token-level loss. 9 rounds equal verl's max_num_gen_batches=10.
+            'dynamic_sampling_rounds': 0,
+            # Not in the paper, whose steps draw problems in epochs.
+            'follow_difficulty': 0.0,
+        }
+    )
+
+
 def _eval() -> ConfigDict:
     return ConfigDict(
         {
@@ -256,7 +263,8 @@ def _eval() -> ConfigDict:
             'num_problems': 0,
             # 32 for mazes, 8 for every other task.
             'num_responses': 8,
-            'batch_size': 32,
+            # All problems: rows that end take the next ones, so no chip waits.
+            'batch_size': 0,
             **dataclasses.asdict(sampling_options()),
             'top_p': 0.95,
             # Not in the paper, which gives no intervals.

@@ -71,7 +71,7 @@ def get_config() -> ConfigDict:
     # Four prompts per pass stay in a core's cache: a tenth less time than sixteen.
     config.train.micro_batch_prompts = 4
     # A response has five of the twelve tokens, so two mostly fit in a row.
-    config.train.pack_sizes = 2
+    config.train.packing, config.train.pack_sizes = 'prompts', 2
     # A small policy from scratch needs a far higher rate than a large one. 600 updates
     # are too few for b2 = 0.999, which averages over a thousand.
     config.optimizer.learning_rate = 2e-4

@@ -134,8 +134,6 @@ def fit_one_core(config: ConfigDict) -> None:
     config.train.num_prompts = config.train.mini_batch_prompts = 8
     # A prompt with its responses fills a core; two need twice the memory.
     config.train.micro_batch_prompts = 1
-    # Each number of rows has a program of its own: compiled once, then kept.
-    config.train.pack_sizes = 16
     config.model.head_chunk_tokens = 256
     config.eval.batch_size = 8
     # 1.6 GB each.
@@ -150,8 +148,6 @@ def _on_chip(config: ConfigDict, *, trained: bool) -> None:
     for name in ('compute_dtype', 'attention', 'remat', 'head_chunk_tokens'):
         config.model[name] = base.get_config().model[name]
     config.train.micro_batch_prompts = 8
-    # A chip's attention reads no packed rows.
-    config.train.pack_sizes = 0
     config.data.max_prompt_tokens = 128 if trained else 256
     config.sampling.max_response_tokens = 64
     config.eval.batch_size = 64

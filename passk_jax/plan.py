@@ -58,10 +58,12 @@ from passk_jax.planning import (
     links,
     meshes,
     remedies,
+    simulation,
     summary,
     table,
     topologies,
 )
+from passk_jax.planning import lengths as distributions
 from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
 from passk_jax.planning.programs import PICTURES, PROGRAMS, Program, build
@@ -78,6 +80,9 @@ def main(
     topology: str,
     programs: str = '',
     fit: bool = False,
+    lengths: str = '',
+    eval_problems: int = 0,
+    price: float = 0.0,
     markdown: str | None = None,
 ) -> int:
     """Prints the plan; returns 1 if a program does not fit."""
@@ -86,13 +91,20 @@ def main(
     if unknown := set(names) - {*PROGRAMS, PICTURES}:
         choices = [*PROGRAMS, PICTURES]
         raise InputError(f'programs {sorted(unknown)} must be among {choices}')
+    assumed = simulation.Assumed(
+        distributions.read(lengths, limit=config.sampling.max_response_tokens),
+        evaluation=config.eval,
+        checkpoint=config.checkpoint,
+        num_problems=eval_problems or config.eval.num_problems,
+        price=price,
+    )
     if fit:
         config_flags = config_file.flags_of(_arguments(sys.argv))
         text, fitting = plan_that_fits(
-            config, chips, names, config_flags=config_flags, tell=_tell
+            config, chips, names, config_flags=config_flags, assumed=assumed, tell=_tell
         )
     else:
-        text, fitting = plan(config, chips, names, tell=_tell)
+        text, fitting = plan(config, chips, names, assumed=assumed, tell=_tell)
     sys.stdout.write(text)
     if markdown:
         command = shlex.join(['python', '-m', 'passk_jax.plan', *_arguments(sys.argv)])
@@ -144,6 +156,7 @@ def plan(
     topology: Topology,
     names: Sequence[str],
     *,
+    assumed: simulation.Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans programs; returns the plan as Markdown, and whether all of them fit.
@@ -151,6 +164,7 @@ def plan(
     Args:
         config, topology: the experiment and its devices.
         names: names of the programs; none: all of the experiment.
+        assumed: for the simulated step and run; ``None``: simulate none.
         tell: called with a line when a program starts and one when it is analysed.
 
     Raises:
@@ -164,6 +178,7 @@ def plan(
         turn = f'({i} of {len(names)})'
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
     lines = _lines(config, builder, topology, analyses, positions)
+    lines += simulation.describe(builder, analyses, assumed)
     check = functools.partial(_check, config)
     for analysis in analyses:
         if not analysis.memory.fits:
@@ -177,12 +192,13 @@ def plan_that_fits(
     names: Sequence[str],
     *,
     config_flags: Mapping[str, str] = types.MappingProxyType({}),
+    assumed: simulation.Assumed | None = None,
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans with settings that fit; their flags are the plan's last line.
 
     Args:
-        config, topology, names, tell: as for :func:`plan`.
+        config, topology, names, assumed, tell: as for :func:`plan`.
         config_flags: the flags that made ``config``: dotted key -> argument.
 
     Returns:
@@ -221,6 +237,7 @@ def plan_that_fits(
     result = search(builder, names, analysed, check=check, tell=tell, first=first)
     builder, over = _placed(result.builder, devices), result.over
     lines = _lines(config, builder, topology, result.analyses, positions)
+    lines += simulation.describe(builder, result.analyses, assumed)
     if over:
         over = fits.with_temporaries(over, builder)
         lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))

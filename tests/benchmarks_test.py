@@ -31,6 +31,7 @@ from passk_jax.tasks.enigmata.table import PUZZLES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMANDS = (
+    'packed_rows',
     'adapters',
     'tunix',
     'transformers_trl',

@@ -79,6 +79,7 @@ CHANGES = {
     'train__micro_batch_rollouts': 2,
     'train__epochs': 3,
     'train__pack_sizes': 3,
+    'train__scoped_vmem_kib': 7,
     'train__dynamic_sampling_rounds': 2,
     'train__follow_difficulty': 0.35,
     'eval__num_problems': 5,

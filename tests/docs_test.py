@@ -45,7 +45,7 @@ def test_the_verbs_of_the_design_are_there():
     assert len(verbs) == 7
     for name, path in verbs:
         source = (ROOT / 'passk_jax' / path).read_text()
-        assert f'\nclass {name}:' in source
+        assert re.search(rf'^class {name}[:(]', source, re.MULTILINE)
         assert f'"""The verb ``{name.lower()}(' in source
 
 

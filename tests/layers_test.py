@@ -92,6 +92,7 @@ TESTED_IN = {
     'config.experiment': 'config.conversion_test',
     'config.learning_config': 'config.conversion_test',
     'config.model_config': 'config.conversion_test',
+    'learning.micro_batches': 'learning.update_test',
     'tasks.__main__': 'tasks.main_test',
     'verifiers.forms': 'verifiers.reading_test',
     'verifiers.reward_worker': 'verifiers.rewards_test',

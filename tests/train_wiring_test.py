@@ -40,16 +40,25 @@ def same_key(a, b):
 def test_the_update_gets_its_settings(setup):
     optimizer = make_optimizer(setup.config.optimizer, num_updates=30)
     assert setup.update(optimizer) == Update(
-        BatchLoss(setup.policy, 0.7, setup.config.loss),
-        optimizer,
-        setup.mesh,
+        loss=BatchLoss(setup.policy, 0.7, setup.config.loss),
+        optimizer=optimizer,
+        mesh=setup.mesh,
         # 24 prompts, of which 12 an update and 4 a pass; 2 of 6 rollouts a pass.
         num_updates=2,
         num_micro_batches=3,
         rollout_parts=3,
         pack_sizes=3,
         epochs=3,
+        vmem_kib=7,
     )
+
+
+def test_the_update_deals_rows_where_the_config_says_so(setup):
+    config = changed.make_config(train__packing='rows', train__pack_sizes=0)
+    other = dataclasses.replace(setup, config=config)
+    optimizer = make_optimizer(config.optimizer, num_updates=30)
+    dealt, plain = (x.update(optimizer) for x in (other, setup))
+    assert dealt == dataclasses.replace(plain, deals=True, pack_sizes=0)
 
 
 def test_the_optimizer_gets_its_section(tmp_path):

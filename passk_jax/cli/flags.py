@@ -114,6 +114,13 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'topology': (_TEXT, 'Chips: v5p:4x4x4, v5e:16x16, v6e:8x8, cpu:8, gpu:h100x8.'),
     'programs': (_TEXT, 'Programs to compile, separated by commas.'),
     'fit': (_BOOL, 'Search for settings that fit and train the same.'),
+    'lengths': (
+        _TEXT,
+        'Lengths of responses in a simulated step: constant:TOKENS, lognormal:MEAN, '
+        'lognormal:MEAN,DEVIATION, or a directory rollouts/; by default the limit.',
+    ),
+    'eval_problems': (_INT, 'Problems of an evaluation of the simulated run.'),
+    'price': (_FLOAT, 'Price of an hour of a chip.'),
     'markdown': (_PATH, 'Markdown file for a copy of the plan.'),
     'seeds': (_TEXT, "Seeds, separated by commas; the sweep's by default."),
     'seed': (_INT, 'Seed of every random draw.'),

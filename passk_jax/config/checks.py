@@ -271,6 +271,11 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
 def _check_packing(values: Mapping[str, Any]) -> None:
     """Checks what needs no device; the learner and the setup check the rest."""
     sizes = values['train.pack_sizes']
+    if sizes and values['train.packing'] == 'rows':
+        raise InputError(
+            f"train.pack_sizes={sizes} needs train.packing='prompts': with 'rows' a "
+            'pass has one size'
+        )
     if sizes == 1:
         raise InputError(
             'train.pack_sizes=1 would pack nothing, because one of the sizes is a row '

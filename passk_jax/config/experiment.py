@@ -198,9 +198,17 @@ class TrainConfig:
         micro_batch_rollouts: rollouts of each of these prompts per pass; divides
             ``sampling.num_rollouts``; 0: all. It needs less memory than one prompt on
             each device, but computes the prompt again in each pass.
-        pack_sizes: number of compiled micro-batch sizes, at least 2, so that short
-            responses share rows; 0: a row per response. It affects running and
-            compile time, and the rounding of the result.
+        packing: ``'rows'``: a pass has rows of whole responses to any prompts, dealt
+            over all devices, and responses without a gradient get no backward pass
+            (not for splash attention, which reads no packed rows);
+            ``'prompts'``: a pass has prompts with all their rollouts. It affects
+            running and compile time, and the rounding of the result.
+        pack_sizes: with ``packing='prompts'``, the number of compiled micro-batch
+            sizes, at least 2, so that short responses share rows; 0: a row per
+            response.
+        scoped_vmem_kib: KiB of a TPU's vector memory that products of the train step
+            may use; 0: the compiler's default; -1: what suits the chip
+            (``runtime/compiler_options.py``). It affects running and compile time.
         dynamic_sampling_rounds: the most extra draws of a step to replace problems
             without a signal; 0: every problem stays.
         follow_difficulty: how strongly the draw of problems follows the estimated
@@ -214,7 +222,9 @@ class TrainConfig:
     epochs: int = count(1, 1000, off=1)
     micro_batch_prompts: int = count(1)
     micro_batch_rollouts: int = count(0, off=0)
+    packing: str = one_of('rows', 'prompts', off='prompts')
     pack_sizes: int = count(0, 100)
+    scoped_vmem_kib: int = count(-1, 2**20, off=0)
     dynamic_sampling_rounds: int = count(0)
     follow_difficulty: float = ranged('lie in [0, 1)', lambda x: 0 <= x < 1, off=0.0)
 
@@ -243,7 +253,9 @@ class EvalConfig(SamplingOptions):
         final_split: the split to evaluate at step 0 and at the end; ``''``: none.
         num_problems: problems of each split (``data.subset``); 0: all.
         num_responses: responses to each problem.
-        batch_size: problems sampled at a time.
+        batch_size: problems sampled at a time; 0: all, in as much memory as the keys
+            and values of a training step take. It affects time, memory and the
+            rounding of the result.
         bootstrap_samples: resamples of the problems for each interval.
         kept_responses: whole responses to record in an evaluation, spread evenly over
             all of its responses; 0: none. All parsed answers are always recorded.
@@ -254,7 +266,7 @@ class EvalConfig(SamplingOptions):
     final_split: str
     num_problems: int = count(0)
     num_responses: int = count(1)
-    batch_size: int = count(1)
+    batch_size: int = count(0)
     # A million resamples give three digits of an interval's ends and take minutes.
     bootstrap_samples: int = count(1, 10**6)
     kept_responses: int = count(0, off=0)

@@ -105,7 +105,9 @@ class ModelConfig:
         param_dtype: dtype of the master weights and the optimizer.
         compute_dtype: dtype of the matrix products.
         remat: what the backward pass recomputes: ``'none'`` (no matrix product),
-            ``'full'`` (each layer) or ``'attention'`` (each layer but its attention).
+            ``'full'`` (each layer), ``'attention'`` (each layer but its attention),
+            ``'qkv'`` (nor queries, keys and values) or ``'gate_up'`` (nor the products
+            with the matrices gate and up).
         attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
             ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
         head_chunk_tokens: tokens whose logits a device holds at once in training.
@@ -127,7 +129,7 @@ class ModelConfig:
     arch: ArchConfig
     param_dtype: str = one_of(*DTYPES)
     compute_dtype: str = one_of(*DTYPES)
-    remat: str = one_of('none', 'full', 'attention')
+    remat: str = one_of('none', 'gate_up', 'qkv', 'attention', 'full')
     attention: str = one_of('auto', 'plain', 'splash', 'cudnn')
     head_chunk_tokens: int = count(1)
     experts: str = one_of('auto', 'blocks', 'ragged', off='auto')

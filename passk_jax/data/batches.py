@@ -224,11 +224,7 @@ def _parts(
 
 
 class EvaluationBatches(_Counted):
-    """Problems in order; iterable any number of times.
-
-    Attributes:
-        dropped: category -> number of problems that were too long.
-    """
+    """Problems in order; ``dropped`` counts those that were too long by category."""
 
     def __init__(self, tokenized: TokenizedProblems, *, batch_size: int):
         super().__init__(tokenized)
@@ -251,7 +247,7 @@ def evaluation_batches(
     source: Sequence[Problem],
     encode: Encode,
     *,
-    batch_size: int,
+    batch_size: int | Callable[[TokenizedProblems], int],
     num_problems: int,
     max_prompt_tokens: int,
     overlong: Overlong,
@@ -262,7 +258,7 @@ def evaluation_batches(
     Args:
         source, encode, max_prompt_tokens, overlong, reader: as in
             :func:`read_problems`.
-        batch_size: problems in every batch; repeats pad the last one.
+        batch_size: problems in every batch, or what chooses it; repeats pad the last.
         num_problems: size of a :func:`subset`, with problems too long; 0 is all.
 
     Returns:
@@ -280,6 +276,8 @@ def evaluation_batches(
         overlong=overlong,
         reader=reader,
     )
+    if callable(batch_size):
+        batch_size = batch_size(tokenized)
     return EvaluationBatches(tokenized, batch_size=batch_size)
 
 

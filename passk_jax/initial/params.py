@@ -38,6 +38,8 @@ ONLY_ROUNDING = (
     'train.micro_batch_prompts',
     'train.micro_batch_rollouts',
     'train.pack_sizes',
+    'train.packing',
+    'train.scoped_vmem_kib',
 )
 """Keys whose values change only rounding, as the mesh does."""
 

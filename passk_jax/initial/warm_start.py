@@ -143,7 +143,9 @@ def make_update(policy: Policy, mesh: Mesh, config: WarmStartConfig) -> Update:
     """Makes the learner of demonstrations, whose step is one update on one batch."""
     optimizer = optimizers.make_optimizer(config.optimizer, num_updates=config.steps)
     loss = DemonstrationLoss(policy)
-    return Update(loss, optimizer, mesh, num_updates=1, num_micro_batches=1)
+    return Update(
+        loss=loss, optimizer=optimizer, mesh=mesh, num_updates=1, num_micro_batches=1
+    )
 
 
 def warm_start(

@@ -65,7 +65,7 @@ class Loss(abc.ABC):
             batch: the micro-batch.
             is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
-            rows: rows per device, from :func:`packing.switch_on_rows`.
+            rows: rows per device, from :func:`packing.switch_on_rows`, or of a block.
             factors: ``expert_load.balance_factors`` of the mini-batch, if the loss
                 :attr:`balances`.
 
@@ -76,7 +76,8 @@ class Loss(abc.ABC):
         """
         scores = self.score(params, batch, rows)
         loss, metrics = self.share(scores, batch, is_first, normalizer, factors)
-        positions = packing.num_positions(batch.rollouts.tokens, rows)
+        tokens = batch.rollouts.tokens
+        positions = packing.num_positions(tokens, batch.packing, rows)
         metrics['positions'] = jnp.float32(positions)
         return loss, jax.lax.stop_gradient((metrics, scores.log_probs))
 

@@ -31,7 +31,11 @@ Rows = TypeVar('Rows')
 """A tree of arrays ``[P, R, T]``, returned as ``[P, N, T]``."""
 
 
-@jax.tree_util.register_dataclass
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=('rows', 'offsets', 'num_rows'),
+    meta_fields=('is_dealt',),
+)
 @dataclasses.dataclass(frozen=True)
 class Packing:
     """The place of each response.
@@ -40,11 +44,19 @@ class Packing:
         rows: ``[P, N]`` int32, its row, counted on the device that has the rollout.
         offsets: ``[P, N]`` int32, the place of its first token in the row.
         num_rows: ``[P]`` int32, the most rows that the prompt needs on any device.
+        is_dealt: whether a prompt's rows count over all devices (blocks.py).
     """
 
     rows: jax.Array
     offsets: jax.Array
     num_rows: jax.Array
+    is_dealt: bool = False
+
+    @property
+    def shards(self) -> int:
+        """The parts of the rollouts that are packed on their own."""
+        N = self.rows.shape[1]
+        return 1 if self.is_dealt else sharding.num_shards('rollouts', N)
 
 
 def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
@@ -60,7 +72,19 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
     P, N = lengths.shape
     shards = sharding.num_shards('rollouts', N)
     lengths = lengths.reshape(P, shards, N // shards)
-    order = jnp.argsort(-lengths, axis=-1)
+    rows, offsets, filled = first_fit(lengths, jnp.argsort(-lengths), width=width)
+    num_rows = (filled > 0).sum(axis=-1, dtype=jnp.int32).max(axis=-1)
+    return Packing(rows.reshape(P, N), offsets.reshape(P, N), num_rows)
+
+
+def first_fit(
+    lengths: Int[Array, '*P N'], order: Int[Array, '*P N'], *, width: int
+) -> tuple[Int[Array, '*P N'], Int[Array, '*P N'], Int[Array, '*P N']]:
+    """Puts responses one after another, in this order, into the first row with room.
+
+    Returns:
+        The row and the offset of each response, and the tokens in each row.
+    """
     ordered = jnp.take_along_axis(lengths, order, axis=-1)
 
     def place(filled: jax.Array, length: jax.Array) -> tuple[jax.Array, Any]:
@@ -74,11 +98,10 @@ def pack(lengths: Int[Array, 'P N'], *, width: int) -> Packing:
     filled, places = jax.lax.scan(place, empty, jnp.moveaxis(ordered, -1, 0))
     back = jnp.argsort(order, axis=-1)
     rows, offsets = (
-        jnp.take_along_axis(jnp.moveaxis(x, 0, -1), back, axis=-1).reshape(P, N)
+        jnp.take_along_axis(jnp.moveaxis(x, 0, -1), back, axis=-1).astype(jnp.int32)
         for x in places
     )
-    packing = Packing(rows, offsets, (filled > 0).sum(axis=-1).max(axis=-1))
-    return jax.tree.map(lambda x: x.astype(jnp.int32), packing)
+    return rows, offsets, filled
 
 
 def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
@@ -122,11 +145,13 @@ def switch_on_rows(
     return jax.lax.switch(index, branches)
 
 
-def num_positions(tokens: Int[Array, 'P N T'], rows: int | None) -> int:
+def num_positions(
+    tokens: Int[Array, 'P N T'], packing: Packing | None, rows: int | None
+) -> int:
     """Counts the positions computed for these responses, including pads."""
     P, N, T = tokens.shape
-    num_rows = N if rows is None else sharding.num_shards('rollouts', N) * rows
-    return P * num_rows * T
+    packed = rows is not None and packing is not None
+    return P * T * (packing.shards * rows if packed else N)
 
 
 def apply_in_rows(
@@ -209,7 +234,7 @@ def unpack(
 ) -> Float[Array, 'P N T ...']:
     """Undoes :func:`pack_tokens`; the result is 0 at pads."""
     (P, N), (T, *more) = lengths.shape, values.shape[2:]
-    shards = sharding.num_shards('rollouts', N)
+    shards = packing.shards
     slots = _slots(lengths, packing, width=T, rows=rows)
     slots = slots.reshape(*slots.shape, *(1 for _ in more))
     values = values.reshape(P, shards, -1, *more)
@@ -223,7 +248,7 @@ def _slots(
 ) -> Int[Array, 'P shards slots']:
     """Gives each token a slot on its device, and each pad its own slot past the end."""
     P, N = lengths.shape
-    shards = sharding.num_shards('rollouts', N)
+    shards = packing.shards
     steps = jnp.arange(width)
     first = packing.rows * width + packing.offsets
     past = rows * width + jnp.arange(N // shards * width).reshape(-1, width)

@@ -20,25 +20,25 @@ from typing import Any, cast
 import jax
 import optax
 from jax import numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
-from passk_jax.errors import InputError
-from passk_jax.learning import losses, packing, rollout_parts
-from passk_jax.learning.batch_loss import Batch, BatchLoss, Loss, without_routing
+from passk_jax.learning import losses, rollout_parts
+from passk_jax.learning.batch_loss import Batch, BatchLoss, without_routing
 from passk_jax.learning.expert_load import (
     EXPERT_TOKENS,
-    balance_factors,
     load_metrics,
 )
-from passk_jax.learning.losses import Metrics, Tokens
+from passk_jax.learning.losses import Metrics
+from passk_jax.learning.micro_batches import MicroBatches
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
 from passk_jax.models.attention_kernels import PACKING
-from passk_jax.models.experts import ROUTING
 from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
+from passk_jax.runtime import compiler_options
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Rollouts
 
@@ -49,44 +49,22 @@ StepProgram = Callable[
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
+class Update(MicroBatches):
     """The verb ``update(state, rollouts, advantages, ref_params, frozen)``.
 
     Equal updates share one compiled program.
 
     Attributes:
-        loss: the loss to minimize.
         optimizer: from :func:`~passk_jax.learning.optimizer.make_optimizer`.
-        mesh: pins the state's shardings, so that nothing compiles twice.
         num_updates: mini-batches per step, and updates per epoch.
-        num_micro_batches: parts of a mini-batch's prompts, one per pass.
-        rollout_parts: parts of a prompt's rollouts, one per pass; divides N. The prompt
-            runs again for each.
-        pack_sizes: how many sizes of a packed micro-batch to compile (packing.py); 0:
-            one row per response.
         epochs: how often a step repeats its mini-batches.
-
-    Raises:
-        ValueError: the policy's attention cannot read packed rows.
+        vmem_kib: as in :func:`compiler_options.choose_for_train_step`.
     """
 
-    loss: Loss
     optimizer: Optimizer
-    mesh: AnyMesh
     num_updates: int
-    num_micro_batches: int
-    rollout_parts: int = 1
-    pack_sizes: int = 0
     epochs: int = 1
-
-    def __post_init__(self):
-        attention = self.loss.policy.arch.attention
-        if self.pack_sizes and attention not in PACKING:
-            raise InputError(
-                f'train.pack_sizes={self.pack_sizes} packs responses, which the '
-                f'attention of these devices, {attention!r}, cannot read; set '
-                f'train.pack_sizes=0 or model.attention to one of {PACKING}'
-            )
+    vmem_kib: int = 0
 
     @classmethod
     def configured(
@@ -109,6 +87,8 @@ class Update:
             rollout_parts=train.rollout_parts(sampling.num_rollouts),
             pack_sizes=train.pack_sizes,
             epochs=train.epochs,
+            deals=train.packing == 'rows' and policy.arch.attention in PACKING,
+            vmem_kib=train.scoped_vmem_kib,
         )
 
     def __call__(
@@ -146,6 +126,12 @@ class Update:
         """Returns the jitted :meth:`train_step`; callers may lower it on shapes."""
         return _program(self)
 
+    @property
+    def compiler_options(self) -> dict[str, str]:
+        """Returns the options that the program is compiled with."""
+        devices = self.mesh.devices.flat if isinstance(self.mesh, Mesh) else [None]
+        return compiler_options.choose_for_train_step(devices[0], self.vmem_kib)
+
     def train_step(
         self,
         state: TrainState,
@@ -156,12 +142,11 @@ class Update:
     ) -> tuple[TrainState, Metrics]:
         """Scores the responses, then makes every update of the step."""
         frozen = frozen or {}
-        rows = {'parts': self.rollout_parts, 'num_updates': self.num_updates}
+        parts = 1 if self.deals else self.rollout_parts
+        rows = {'parts': parts, 'num_updates': self.num_updates}
         batch = rollout_parts.split(Batch(rollouts, advantages), **rows)
-        if self.pack_sizes:
-            lengths, width = batch.rollouts.lengths, rollouts.tokens.shape[-1]
-            packed = packing.pack(lengths, width=width)
-            batch = dataclasses.replace(batch, packing=packed)
+        if self.deals or self.pack_sizes:
+            batch = dataclasses.replace(batch, packing=self.pack(batch))
         batches = interleave(batch, self.num_updates)
         updates = jnp.arange(self.epochs * self.num_updates)
         is_first = updates.reshape(self.epochs, self.num_updates) == 0
@@ -214,51 +199,6 @@ class Update:
             ref = self.score(Weights(frozen, ref_params), without_routing(batches))
         return dataclasses.replace(batches, old_log_probs=old, ref_log_probs=ref)
 
-    def score(self, weights: Weights, batches: Batch) -> Float[Array, 'updates P N T']:
-        """Computes log-probabilities of mini-batches, one micro-batch at a time."""
-        params = weights.merged
-
-        def score_part(part: Batch) -> Tokens:
-            return packing.switch_on_rows(
-                lambda rows: self.loss.score(params, part, rows).log_probs,
-                part.packing,
-                sizes=self.pack_sizes,
-            )
-
-        def score_batch(batch: Batch) -> Tokens:
-            parts, join = self.cut(batch)
-            return join(jax.lax.map(score_part, parts))
-
-        return jax.lax.map(score_batch, batches)
-
-    def balance_factors(self, weights: Weights, batch: Batch) -> Float[Array, 'E']:
-        """Computes :func:`expert_load.balance_factors` of a mini-batch.
-
-        Only replayed experts are known before a pass.
-        """
-        params, routing = weights.merged, batch.rollouts.routing
-
-        def count(part: Batch) -> Float[Array, 'L E']:
-            def count_in_rows(rows: int | None) -> Float[Array, 'L E']:
-                scores = self.loss.score(params, part, rows)
-                return self.loss.count_tokens(scores.statistics[ROUTING], part)
-
-            sizes = {'sizes': self.pack_sizes}
-            return packing.switch_on_rows(count_in_rows, part.packing, **sizes)
-
-        with jax.named_scope('balance'):
-            if routing is not None:
-                tokens = self.loss.count_tokens(routing, batch)
-            else:
-                parts, _ = self.cut(batch)
-                tokens = jax.lax.map(count, parts).sum(axis=0)
-        return balance_factors(tokens, self.loss.mask(batch.rollouts))
-
-    def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
-        """Cuts a mini-batch into micro-batches; also returns what joins results."""
-        parts = self.num_micro_batches * self.rollout_parts
-        return packing.cut(batch, batch.packing, parts=parts)
-
     def take_step(
         self,
         frozen: Params,
@@ -272,39 +212,24 @@ class Update:
         if self.loss.balances:
             factors = self.balance_factors(Weights(frozen, params), batch)
 
-        def loss(params: Params, *args: Any, **options: Any) -> tuple[jax.Array, Any]:
-            return self.loss(Weights(frozen, params).merged, *args, **options)
+        def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
+            return self.loss(Weights(frozen, params).merged, *args, factors=factors)
 
-        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            arguments = (params, part, is_first, normalizer)
-            rows = {'packing': part.packing, 'sizes': self.pack_sizes}
+        def learn(part: Batch, rows: int | None) -> tuple[Params, Any]:
+            gradient = jax.grad(loss, has_aux=True)
+            return gradient(params, part, is_first, normalizer, rows)
 
-            def learn() -> tuple[Params, Any]:
-                gradient = jax.grad(loss, has_aux=True)
-                of_rows = functools.partial(gradient, *arguments, factors=factors)
-                return packing.switch_on_rows(of_rows, **rows)
-
-            def measure() -> tuple[Params, Any]:
-                of_rows = functools.partial(loss, *arguments, factors=factors)
-                nothing = jax.tree.map(jnp.zeros_like, params)
-                return nothing, packing.switch_on_rows(of_rows, **rows)[1]
-
-            if self.loss.vanishes_without_advantages:
-                signal = (part.advantages != 0).any()
-                grads, aux = jax.lax.cond(signal, learn, measure)
-            else:
-                grads, aux = learn()
-            return jax.tree.map(jnp.add, total, grads), aux
+        def measure(part: Batch, rows: int | None) -> Any:
+            return loss(params, part, is_first, normalizer, rows)[1]
 
         with jax.named_scope('gradients'):
-            zeros = jax.tree.map(jnp.zeros_like, params)
-            parts, join = self.cut(batch)
-            grads, (metrics, log_probs) = jax.lax.scan(accumulate, zeros, parts)
+            total = jax.tree.map(jnp.zeros_like, params)
+            add_up = self.deal_gradients if self.deals else self.cut_gradients
+            grads, metrics, by_prompt = add_up(batch, total, learn, measure)
         with jax.named_scope('optimizer'):
             steps, opt_state = self.optimizer.update(grads, opt_state, params)
             # Optax returns the type of any tree.
             params = cast(Params, optax.apply_updates(params, steps))
-        by_prompt = join((metrics.pop('problem_loss'), log_probs))
         metrics = losses.join_metrics(metrics)
         tokens = self.loss.mask(batch.rollouts).sum()
         metrics |= {'tokens': tokens, 'grad_norm': optax.tree.norm(grads)}
@@ -316,4 +241,9 @@ class Update:
 def _program(update: Update) -> StepProgram:
     policy, optimizer = update.loss.policy, update.optimizer
     shardings = state_shardings(policy, optimizer, update.mesh), None
-    return jax.jit(update.train_step, donate_argnums=0, out_shardings=shardings)
+    return jax.jit(
+        update.train_step,
+        donate_argnums=0,
+        out_shardings=shardings,
+        compiler_options=update.compiler_options or None,
+    )

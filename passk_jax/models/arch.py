@@ -17,7 +17,7 @@ NORM_SCALES = ('cast', 'wide', 'one_plus')
 """How a norm scales: in the working dtype; in float32; in float32, by 1 + scale."""
 VISION_BLOCKS = ('gelu', 'swiglu')
 """Blocks of a tower: LayerNorm and an MLP with GELU; RMSNorm and SwiGLU."""
-REMAT = ('none', 'full', 'attention')
+REMAT = ('none', 'gate_up', 'qkv', 'attention', 'full')
 """What of a layer the backward pass recomputes: nothing, all, or all but attention."""
 
 

@@ -6,11 +6,13 @@ from typing import Any
 from flax import nnx
 from jaxtyping import Array, Float
 
+from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.models.feed_forward import FEED_FORWARDS, GATED
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
+    PROJECTED,
     Attention,
     RMSNorm,
     Statistics,
@@ -18,6 +20,13 @@ from passk_jax.models.layers import (
     shard_streams,
 )
 from passk_jax.models.parameters import Table, nested, vector
+
+SAVED = {
+    'attention': (attention_kernels.SAVED,),
+    'qkv': (attention_kernels.SAVED, PROJECTED),
+    'gate_up': (attention_kernels.SAVED, PROJECTED, GATED),
+}
+"""Names of what a block keeps for its backward pass, by ``arch.remat``."""
 
 
 class Block(nnx.Module):

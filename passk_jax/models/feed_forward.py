@@ -10,6 +10,7 @@ from typing import Protocol
 
 import jax
 from flax import nnx
+from jax.ad_checkpoint import checkpoint_name
 
 from passk_jax.models.arch import Arch
 from passk_jax.models.experts import Experts
@@ -21,6 +22,9 @@ from passk_jax.models.layers import (
     shard_streams,
 )
 from passk_jax.models.parameters import Table, kernel
+
+GATED = 'gate_up'
+"""Name of the products with gate and up for remat policies."""
 
 
 class FeedForward(Protocol):
@@ -76,7 +80,11 @@ class SwiGLU(nnx.Module):
         # This keeps two of six arrays of the MLP's width. A scan over the layers keeps
         # XLA from merging the recomputation with the forward pass.
         finish = jax.checkpoint(self._finish, prevent_cse=False)
-        return finish(self.gate(*xs), self.up(*xs)), {}
+        gates, ups = (
+            tuple(checkpoint_name(y, GATED) for y in matrix(*xs))
+            for matrix in (self.gate, self.up)
+        )
+        return finish(gates, ups), {}
 
     def _finish(self, gates: Streams, ups: Streams) -> Streams:
         both = zip(gates, ups, strict=True)

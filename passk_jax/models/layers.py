@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import jax
 from flax import nnx
 from jax import numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models import attention_kernels, lora
@@ -26,6 +27,9 @@ from passk_jax.models.master_weights import Axes, Streams, project, spread
 from passk_jax.models.parameters import Parameter, Table, kernel, vector
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
+
+PROJECTED = 'qkv'
+"""Name of queries, keys and values for remat policies."""
 
 Statistics = Mapping[str, Streams]
 """Figures of a layer by name, one for each token of a stream: ``[P, N, T]`` float32,
@@ -213,7 +217,10 @@ class Attention(nnx.Module):
         window: int = 0,
     ) -> tuple[Streams, KeyValues]:
         """Attends in entire streams; also returns keys and values of the first one."""
-        queries, keys, values = self._project(xs, turns)
+        queries, keys, values = (
+            tuple(checkpoint_name(x, PROJECTED) for x in streams)
+            for streams in self._project(xs, turns)
+        )
         prompt = (keys[0], values[0])
         attend_to = functools.partial(
             attention_kernels.attend_whole, self.implementation, window=window

@@ -23,10 +23,9 @@ from flax import nnx
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
-from passk_jax.models.block import Block
+from passk_jax.models.block import SAVED, Block
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
@@ -390,8 +389,8 @@ class Transformer(nnx.Module):
             return fn
         policies = jax.checkpoint_policies
         policy = policies.nothing_saveable
-        if self.arch.remat == 'attention':
-            policy = policies.save_only_these_names(attention_kernels.SAVED)
+        if saved := SAVED.get(self.arch.remat):
+            policy = policies.save_only_these_names(*saved)
         # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
         alone = 1 < len(self.arch.layers) == self.arch.num_layers
         return jax.checkpoint(fn, policy=policy, prevent_cse=alone)

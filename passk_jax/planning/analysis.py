@@ -99,7 +99,9 @@ class Analysis:
             traffic = self.memory.arguments if costs is None else costs.memory
             seconds['memory'] = traffic / chip.memory_bandwidth
         if chip.link_bandwidth and costs is not None:
-            seconds['network'] = links.seconds(costs.by_groups, self.places, chip)
+            seconds['network'] = links.seconds(
+                costs.by_groups, self.places, chip, self.topology.wraps
+            )
         return seconds
 
     @property

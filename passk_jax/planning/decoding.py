@@ -50,14 +50,15 @@ def call(builder: Builder) -> Call:
 def is_scheduled(builder: Builder) -> bool:
     """Returns whether sampling runs the schedule, whose cache is an argument."""
     work, first = builder.fit_grid()
-    account, request = _account(builder), _request(builder)
+    account, request = account_of(builder), _request(builder)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.schedules(
             account, work, first, num_prompts=builder.train.num_prompts, request=request
         )
 
 
-def _account(builder: Builder) -> Account:
+def account_of(builder: Builder) -> Account:
+    """Opens the account of sampling a step."""
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return open_account(builder.decoding_weights(), builder.platform)
 
@@ -89,14 +90,15 @@ def _replicated(builder: Builder, tree: Any) -> Any:
 
 def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     P, (G, _) = builder.train.num_prompts, builder.rows()
-    work, _ = builder.fit_grid()
-    stride = _account(builder).pace.stride
+    work, first = builder.fit_grid()
+    stride = account_of(builder).pace.stride
     decoder = Decoder(builder.policy, stride, weights, request)
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
     stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
-    # Without a slot for each, all problems stay in memory too.
-    waiting = slots(builder, P) if G < P else ()
+    # Without a slot for each, the next problems are in memory too.
+    window = P // work.problems * work.window(first)
+    waiting = slots(builder, window) if window else ()
     arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
     return Call(device.advance, arguments, stride, waiting)
 

@@ -117,7 +117,7 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
     if name == PICTURES:
         return shard_bytes(builder.prompts().features)
     if name == 'prefill':
-        return shard_bytes(builder.prefix(builder.train.num_prompts))
+        return shard_bytes(builder.prefix(builder.rows()[0]))
     if name == 'weights':
         return shard_bytes(builder.decoding_weights())
     V = builder.policy.arch.vocab_size

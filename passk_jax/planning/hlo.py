@@ -234,19 +234,23 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
     compared = condition.instructions[condition.root]
     if compared.opcode != 'compare':
         return None
-    counter = _element_index(condition, compared.operands[0])
+    counter = _element_index(module, condition, compared.operands[0])
     if counter is None:
         return None
-    added = body.operand(body.instructions[body.root], counter)
+    added = _element(module, body, body.root, counter)
     if added is None or added.opcode != 'add':
         return None
-    increments = [x for x in added.operands if _element_index(body, x) != counter]
-    step = _constant(body, increments[0], frames) if len(increments) == 1 else None
-    limit = _constant(condition, compared.operands[1], frames)
-    carried = computation.operand(loop, 0)
-    if carried is None:
+    increments = [
+        x for x in added.operands if _element_index(module, body, x) != counter
+    ]
+    if len(increments) != 1:
         return None
-    start = _constant(computation, carried.operands[counter], frames[:-1])
+    step = _constant(module, body, increments[0], frames)
+    limit = _constant(module, condition, compared.operands[1], frames)
+    begun = _element(module, computation, loop.operands[0], counter)
+    if begun is None:
+        return None
+    start = _constant(module, computation, begun.name, frames[:-1])
     direction = find(r'direction=(\w\w)', compared.attributes)[1]
     if start is None or limit is None or not step or direction == 'EQ':
         return None
@@ -254,17 +258,61 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
     return max(0, math.ceil((limit - start) / step))
 
 
-def _source(computation: Computation, name: str) -> Instruction | None:
-    """Returns the instruction whose value ``name`` copies; ``None`` if not here."""
+def _source(module: Module, computation: Computation, name: str) -> Instruction | None:
+    """Returns the instruction whose value ``name`` copies; ``None`` if not here.
+
+    A value may pass through tuples, and through fusions that go on with a collective.
+    """
     instruction = computation.instructions.get(name)
-    while instruction is not None and instruction.opcode in ('copy', 'bitcast'):
-        instruction = computation.operand(instruction, 0)
-    return instruction
+    while instruction is not None:
+        if instruction.opcode in ('copy', 'bitcast', 'copy-start', 'copy-done'):
+            instruction = computation.operand(instruction, 0)
+        elif instruction.opcode == 'get-tuple-element':
+            index = int(find(r'index=(\d+)', instruction.attributes)[1])
+            passed = _passed(module, computation, instruction.operands[0], index)
+            if passed is None:
+                return instruction
+            instruction = computation.instructions.get(passed)
+        else:
+            return instruction
+    return None
 
 
-def _element_index(computation: Computation, name: str) -> int | None:
+def _passed(
+    module: Module, computation: Computation, name: str, index: int
+) -> str | None:
+    """Names the value that an instruction returns unchanged as an element of a tuple.
+
+    ``None``: it computes the element.
+    """
+    made = computation.instructions.get(name)
+    if made is None:
+        return None
+    if made.opcode == 'tuple':
+        return made.operands[index]
+    if made.opcode == 'opt-barrier':
+        return _passed(module, computation, made.operands[0], index)
+    if made.opcode == 'fusion':
+        inner = module.computations[made.called('calls')]
+        root = inner.instructions[inner.root]
+        if root.opcode == 'tuple':
+            passed = inner.instructions[root.operands[index]]
+            if passed.opcode == 'parameter':
+                return made.operands[int(passed.literal)]
+    return None
+
+
+def _element(
+    module: Module, computation: Computation, name: str, index: int
+) -> Instruction | None:
+    """Returns the source of an element of a tuple; ``None`` if not here."""
+    passed = _passed(module, computation, name, index)
+    return None if passed is None else _source(module, computation, passed)
+
+
+def _element_index(module: Module, computation: Computation, name: str) -> int | None:
     """Returns which element of the computation's parameter ``name`` is, if any."""
-    instruction = _source(computation, name)
+    instruction = _source(module, computation, name)
     if instruction is None or instruction.opcode != 'get-tuple-element':
         return None
     source = computation.operand(instruction, 0)
@@ -273,17 +321,19 @@ def _element_index(computation: Computation, name: str) -> int | None:
     return int(find(r'index=(\d+)', instruction.attributes)[1])
 
 
-def _constant(computation: Computation, name: str, frames: _Frames) -> int | None:
+def _constant(
+    module: Module, computation: Computation, name: str, frames: _Frames
+) -> int | None:
     """Returns the constant integer of a value, also from the loops around it."""
-    instruction = _source(computation, name)
+    instruction = _source(module, computation, name)
     if instruction is not None and instruction.opcode == 'constant':
         match = re.fullmatch(r'-?\d+', instruction.literal)
         return int(match[0]) if match else None
-    index = _element_index(computation, name)
+    index = _element_index(module, computation, name)
     if index is None or not frames or frames[-1][1].opcode != 'while':
         return None
     outer, loop = frames[-1]
-    carried = outer.operand(loop, 0)
-    if carried is None or index >= len(carried.operands):
+    carried = _element(module, outer, loop.operands[0], index)
+    if carried is None:
         return None
-    return _constant(outer, carried.operands[index], frames[:-1])
+    return _constant(module, outer, carried.name, frames[:-1])

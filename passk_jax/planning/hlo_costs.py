@@ -3,9 +3,10 @@
 XLA's own ``cost_analysis`` counts the body of a loop once. Here each instruction counts
 as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
 an instruction reads its operands and writes its result once, and slicing reads only the
-slice. A conditional counts as its branch with the most FLOPs. Data that stays in a
-TPU's on-chip memory is not traffic. A hand-written kernel counts by its operands and
-results alone.
+slice. A conditional counts as the branch that takes longest on a chip with
+:data:`INTENSITY`. Data in a TPU's on-chip memory is not traffic: what is fetched ahead
+counts where it is read from main memory, what is evicted where it is written there. A
+hand-written kernel counts by its operands and results alone.
 """
 
 import collections
@@ -23,6 +24,8 @@ _FREE = re.compile(
     '|async-start|async-update|after-all|add-dependency|opt-barrier|partition-id'
     '|replica-id|.*-done'
 )
+INTENSITY = 200.0
+"""FLOPs in the time of a byte of traffic, roughly those of all chips here."""
 _SLICES = ('dynamic-slice', 'slice', 'gather')
 
 
@@ -75,8 +78,16 @@ def count(
             for inner, collective in _with_fused(module, computation, instruction)
         )
 
+    def traffic_of(computation: hlo.Computation) -> float:
+        return sum(
+            _memory(module, computation, instruction)
+            for instruction in computation.instructions.values()
+        )
+
     runs, unknown_loops = hlo.executions(
-        module, work=products, in_loop=bool(loop_steps)
+        module,
+        work=lambda x: max(products(x), INTENSITY * traffic_of(x)),
+        in_loop=bool(loop_steps),
     )
     flops = memory = 0.0
     counts, sizes = (collections.defaultdict[str, float](float) for _ in range(2))
@@ -85,8 +96,8 @@ def count(
         computation = module.computations[name]
         times = num_runs / max(loop_steps, 1)
         flops += times * products(computation)
+        memory += times * traffic_of(computation)
         for instruction in computation.instructions.values():
-            memory += times * _memory(module, computation, instruction)
             for collective in collectives.collectives(
                 module, computation, instruction, devices=num_devices, slices=num_slices
             ):
@@ -117,8 +128,11 @@ def _memory(
     operands = collectives.operand_shapes(computation, instruction)
     results = instruction.shapes
     if opcode.endswith('-start'):
-        # Its result is a tuple: operands, results and internal state.
-        results = results[1:2]
+        # Its result is a tuple: operands, results and internal state. That of a copy
+        # begins with its result (hlo_instruction.h of XLA: CreateCopyStart).
+        count = sum(map(len, operands))
+        copies = opcode == 'copy-start'
+        results = results[:1] if copies else results[count : 2 * count] or results
         opcode = opcode.removesuffix('-start')
     written = sum(map(_traffic, results))
     if opcode == 'fusion':

@@ -1,7 +1,8 @@
 """Bounds the time of collectives by the links of a torus that they use.
 
-The chips of a slice are a torus with two links a dimension at each chip. The *lines* of
-a collective are the dimensions in which its devices differ; it uses only their links.
+The chips of a slice are a grid with two links a dimension at each chip. Where its ends
+are no neighbours, the chips there have one. The *lines* of a collective are the
+dimensions in which its devices differ; it uses only their links.
 Collectives may overlap, so the bound is that of the busiest set of dimensions: the
 bytes of all collectives that use no other line, over the links of the set. Data between
 slices goes through the data centre network; between the two devices of a chip it needs
@@ -48,12 +49,19 @@ def lines(group: Sequence[Place]) -> frozenset[int]:
 
 
 def seconds(
-    by_groups: Mapping[Groups, float], where: Sequence[Place], chip: Chip
+    by_groups: Mapping[Groups, float],
+    where: Sequence[Place],
+    chip: Chip,
+    wraps: Sequence[bool],
 ) -> float:
     """Returns the least seconds that the links need for collectives.
 
-    ``by_groups`` has the bytes that a device receives. Without places, all links serve
-    every collective. The link bandwidth of the chip must be known.
+    Args:
+        by_groups: the bytes that a device receives.
+        where: the places of the devices; if there are none, all links serve every
+            collective.
+        chip: the devices' chip, whose link bandwidth must be known.
+        wraps: of each dimension, whether its ends are neighbours.
     """
     if not where:
         return sum(by_groups.values()) / chip.link_bandwidth
@@ -66,7 +74,7 @@ def seconds(
     line_bandwidth = chip.link_bandwidth / chip.dimensions
     bounds = [
         sum(size for used, size in on_lines.items() if used.issubset(dimensions))
-        / (count * line_bandwidth)
+        / (line_bandwidth * sum(1.0 if wraps[i] else 0.5 for i in dimensions))
         for count in range(1, chip.dimensions + 1)
         for dimensions in itertools.combinations(range(chip.dimensions), count)
     ]

@@ -50,6 +50,7 @@ class Program:
         num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
         loop_steps: 0, or the steps in an iteration of the program's loop of unknown
             length. Then FLOPs, tokens and costs are those of one step.
+        options: of the compiler, for this program.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Program:
     useful_flops: float
     num_tokens: int
     loop_steps: int = 0
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def build(builder: Builder, name: str) -> Program:
@@ -98,6 +100,7 @@ def _train(builder: Builder) -> Program:
         0.0,
         float(passes.mean()) * builder.forward_flops(),
         math.prod(rollouts.tokens.shape),
+        options=update.compiler_options,
     )
 
 
@@ -141,15 +144,23 @@ def _weights(builder: Builder) -> Program:
 
 
 def _prefill(builder: Builder) -> Program:
-    prompts = builder.prompts()
+    prompts, (G, _) = builder.prompts(), builder.rows()
+    P, S = prompts.tokens.shape
+    arguments = (builder.decoding_weights(), prompts, decoding.key_shape(builder))
+    run = functools.partial(device.prefill, builder.policy)
+    if G < P:
+        # Those of the first slots; the others run as slots become free.
+        work, first = builder.fit_grid()
+        run = functools.partial(run, count=first.slots)
+        arguments += (builder.array(('batch',), (P // work.problems,), jnp.int32),)
     return Program(
         'prefill',
-        jax.jit(functools.partial(device.prefill, builder.policy)),
-        (builder.decoding_weights(), prompts, decoding.key_shape(builder)),
+        jax.jit(run),
+        arguments,
         builder.mesh,
         shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
-        builder.forward_flops(responses=False),
-        math.prod(prompts.tokens.shape),
+        builder.forward_flops(responses=False) * G / P,
+        G * S,
     )
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from passk_jax.models.arch import REMAT
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.fits import Fit, estimate, works_by_pass
@@ -31,7 +32,6 @@ _LEAST_CHUNK = 64
 # Shares of the present keys and values.
 _CACHE_SHARES = (0.75, 0.5, 0.375, 0.25, 0.125, 0.0625)
 # From the least recomputation to the most.
-_REMAT = ('none', 'attention', 'full')
 # The cost of more devices along an axis, the cheapest first.
 _AXES = {
     'fsdp': 'gathering weights from more chips',
@@ -131,7 +131,7 @@ def on_the_same_mesh(
         chunks = [policy.head_chunk_tokens // factor for factor in _FACTORS]
         chunks = [size for size in chunks if size >= _LEAST_CHUNK]
         yield 'smaller products of the head', _vary('model.head_chunk_tokens', chunks)
-        more = _REMAT[_REMAT.index(policy.arch.remat) + 1 :]
+        more = REMAT[REMAT.index(policy.arch.remat) + 1 :]
         yield 'more recomputation in the backward pass', _vary('model.remat', more)
     if name == 'decode':
         slots, _ = builder.rows()

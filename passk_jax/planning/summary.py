@@ -92,6 +92,9 @@ def notes(
     for analysis in analyses:
         loops = (analysis.costs or analysis.traced).unknown_loops
         name = analysis.program.name
+        if options := analysis.program.options:
+            stated = ', '.join(f'{key}={value}' for key, value in options.items())
+            lines.append(f'{name} is compiled with {stated}.')
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':

@@ -60,6 +60,19 @@ class Topology:
         return self.num_chips * self.chip.devices
 
     @property
+    def wraps(self) -> tuple[bool, ...]:
+        """Whether the ends of each dimension of the torus are neighbours.
+
+        Links around exist where a slice is made of cubes of 4 x 4 x 4 chips, or, on a
+        pod of 16 x 16, along a dimension of 16 (Austin et al., How to Scale Your Model,
+        "How to Think About TPUs", jax-ml.github.io/scaling-book/tpus, 2025).
+        """
+        if len(self.shape) == 3:
+            cubes = all(size % 4 == 0 for size in self.shape)
+            return (cubes,) * 3
+        return tuple(size == 16 for size in self.shape)
+
+    @property
     def has_compiler(self) -> bool:
         """Whether programs can be compiled for the devices."""
         return self.platform != 'gpu'

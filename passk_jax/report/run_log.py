@@ -54,7 +54,7 @@ UNIFORM_STEPS = 20
 # Packing is worthwhile above this share of pads among the learner's positions.
 MANY_PADS = 0.4
 _ADVICE = (
-    '%.0f %% of the positions that the learner computes are pads: train.pack_sizes=16 '
+    "%.0f %% of the positions that the learner computes are pads: train.packing='rows' "
     "lets short responses share rows (any model.attention but 'splash' can read them)"
 )
 
@@ -108,7 +108,9 @@ class RunLog:
         self._phases = Phases.of(config)
         # Consecutive steps without a signal, up to the last written step.
         self._uniform_steps = 0
-        self._advises_packing = settings['train']['pack_sizes'] == 0
+        train = settings['train']
+        is_packed = train['packing'] == 'rows' or train['pack_sizes']
+        self._advises_packing = not is_packed
 
     def __enter__(self) -> 'RunLog':
         self._progress.__enter__()

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 from jax.sharding import Mesh
 
 from passk_jax.errors import InputError
@@ -54,6 +55,15 @@ def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
         hosts = {device.process_index for device in mesh.devices.flat}
         available = host_bytes() * len(hosts)
     _check(f'the parameters of {sizes}', needed, available, 'the mesh')
+
+
+def device_bytes(device: jax.Device) -> int:
+    """Returns the memory of a device in bytes, in steps of 256 MiB.
+
+    Hosts with the same chips then have the same number. CPU devices share the host's.
+    """
+    limit = (device.memory_stats() or {}).get('bytes_limit')
+    return (limit or host_bytes() // len(jax.local_devices())) // 2**28 * 2**28
 
 
 def host_bytes() -> int:

@@ -11,10 +11,13 @@ import functools
 import pathlib
 
 from absl import logging
+from jax.sharding import Mesh
 
+from passk_jax import sharding
 from passk_jax.advantages import configured, make
 from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
+from passk_jax.config.checks import check_several_rollouts
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
@@ -48,14 +51,16 @@ def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     """Returns the keys that a resumed run may change; see :func:`prepare_workdir`."""
-    # None of these changes a result: checkpoints, saved texts, the watchdog, the limit
-    # on unparsed golds and the parameters of other estimators.
+    # None of these changes a result beyond rounding: the mesh, checkpoints, saved
+    # texts, the watchdog, the limit on unparsed golds and the parameters of other
+    # estimators.
     names = {stage.config.advantage.name for stage in stages_of(config)}
     read = [p for name in names for p in make.estimator_parameters(name)]
     unread = [f'advantage.{p}' for p in config.advantage.parameters if p not in read]
     watching = 'log.watchdog_seconds', 'log.heartbeat_seconds'
     checking = 'verifier.max_unparsed_golds'
-    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', checking, *watching
+    free = 'mesh.', 'checkpoint.', 'eval.kept_responses', 'eval.batch_size'
+    free += checking, *watching
     return (*free, *ONLY_ROUNDING, *unread)
 
 
@@ -185,10 +190,9 @@ def check_evaluation(config: ExperimentConfig) -> None:
     Raises:
         InputError: they do not fit.
     """
-    sizes = {
-        'eval.batch_size': config.eval.batch_size,
-        'eval.num_responses': config.eval.num_responses,
-    }
+    # All problems are at least one.
+    size = config.eval.batch_size or config.eval.num_problems or 1
+    sizes = {'eval.batch_size': size, 'eval.num_responses': config.eval.num_responses}
     tokens = config.sampling.max_response_tokens
     capacity.check_responses(sizes, max_response_tokens=tokens)
 
@@ -242,4 +246,38 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'loss.kl_estimator=k1 has no gradient in expectation: loss.kl_coef=%g only '
             'adds noise, and does not hold the policy near the first; use k2 or k3',
             k1[0],
+        )
+
+
+def warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Warns of batches that a mesh does not divide."""
+    prompts = {
+        'train.num_prompts': config.train.num_prompts,
+        'train.micro_batch_prompts': config.train.micro_batch_prompts,
+    }
+    if config.eval.batch_size:
+        prompts['eval.batch_size'] = config.eval.batch_size
+    if config.init.kind == 'warm_start':
+        prompts['init.warm_start.batch_size'] = config.init.warm_start.batch_size
+    rollouts = {
+        'sampling.num_rollouts': config.sampling.num_rollouts,
+        'eval.num_responses': config.eval.num_responses,
+    }
+    if size := config.train.micro_batch_rollouts:
+        rollouts['train.micro_batch_rollouts'] = size
+    sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
+
+
+def check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Raises InputError if a device has too few responses to a problem to pack them.
+
+    The configuration cannot check this, as it may leave an axis size to the number of
+    devices.
+    """
+    if sizes := config.train.pack_sizes:
+        num_rollouts = config.sampling.num_rollouts
+        check_several_rollouts(
+            sizes,
+            num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
+            shares=mesh.shape['rollout'],
         )

@@ -116,23 +116,41 @@ def check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
 
     Raises InputError if ``sampling.max_cache_bytes`` is too small to sample with.
     """
-    sampling, largest = config.sampling, 0
-    batches = {
-        'training': (config.train.num_prompts, sampling.num_rollouts),
-        'evaluation': (config.eval.batch_size, config.eval.num_responses),
-    }
-    for name, (num_prompts, num_rollouts) in batches.items():
-        try:
-            with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-                work, size = sampler.fit_grid(
-                    arch,
-                    num_prompts=num_prompts,
-                    num_rollouts=num_rollouts,
-                    prompt_tokens=config.data.max_prompt_tokens,
-                    max_response_tokens=sampling.max_response_tokens,
-                    max_cache_bytes=sampling.max_cache_bytes,
-                )
-        except ValueError as error:
-            raise InputError(f'{name}: sampling.{error}') from error
-        largest = max(largest, work.cache_bytes(size))
+    largest = training_cache(config, arch, mesh)
+    if size := config.eval.batch_size:
+        evaluated = _cache(
+            'evaluation', size, config.eval.num_responses, config, arch, mesh
+        )
+        largest = max(largest, evaluated)
     return largest
+
+
+def training_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+    """Returns the KV cache of a device in a training step, in bytes."""
+    sizes = config.train.num_prompts, config.sampling.num_rollouts
+    return _cache('training', *sizes, config, arch, mesh)
+
+
+def _cache(
+    name: str,
+    num_prompts: int,
+    num_rollouts: int,
+    config: ExperimentConfig,
+    arch: Arch,
+    mesh: Mesh,
+) -> int:
+    """Returns the KV cache of a device for a batch, whose name an error gives."""
+    sampling = config.sampling
+    try:
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            work, size = sampler.fit_grid(
+                arch,
+                num_prompts=num_prompts,
+                num_rollouts=num_rollouts,
+                prompt_tokens=config.data.max_prompt_tokens,
+                max_response_tokens=sampling.max_response_tokens,
+                max_cache_bytes=sampling.max_cache_bytes,
+            )
+    except ValueError as error:
+        raise InputError(f'{name}: sampling.{error}') from error
+    return work.cache_bytes(size)

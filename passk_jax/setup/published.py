@@ -15,12 +15,12 @@ from passk_jax.evaluation.other_tasks import is_config_file, split_names
 from passk_jax.models.hf.config import source_directory
 from passk_jax.runs.digests import digest
 from passk_jax.runs.saved_config import parse_mesh
-from passk_jax.setup.capacity import host_bytes
+from passk_jax.setup.capacity import device_bytes
 from passk_jax.tasks import task_class
 
 _WEIGHTS = ('*.json', '*.safetensors')
-# On a CPU the KV cache may take this fraction (1 / _CACHE_SHARE) of the memory, and a
-# batch has at most _CPU_BATCH problems.
+# The KV cache may take this fraction (1 / _CACHE_SHARE) of a device's memory, and on a
+# CPU a batch has at most _CPU_BATCH problems.
 _CACHE_SHARE, _CPU_BATCH = 4, 8
 
 
@@ -66,17 +66,19 @@ def published_config(
 def fit_to_devices(config: ExperimentConfig) -> ExperimentConfig:
     """Adapts settings to this process's devices; results change only by rounding.
 
-    A CPU multiplies float32 faster than bfloat16, and its KV cache uses the host's
-    memory.
+    The KV cache has a part of the memory. A CPU multiplies float32 faster than
+    bfloat16.
     """
+    memory = device_bytes(jax.local_devices()[0])
+    limit = config.sampling.max_cache_bytes or memory // _CACHE_SHARE
+    sampling = dataclasses.replace(config.sampling, max_cache_bytes=limit)
+    config = dataclasses.replace(config, sampling=sampling)
     if jax.default_backend() != 'cpu':
         return config
     model = dataclasses.replace(config.model, compute_dtype='float32')
-    limit = config.sampling.max_cache_bytes or host_bytes() // _CACHE_SHARE
-    sampling = dataclasses.replace(config.sampling, max_cache_bytes=limit)
-    size = min(config.eval.batch_size, _CPU_BATCH)
+    size = min(config.eval.batch_size or _CPU_BATCH, _CPU_BATCH)
     evaluation = dataclasses.replace(config.eval, batch_size=size)
-    return dataclasses.replace(config, model=model, sampling=sampling, eval=evaluation)
+    return dataclasses.replace(config, model=model, eval=evaluation)
 
 
 def digest_weights(source: str) -> dict[str, str]:

@@ -23,7 +23,6 @@ from passk_jax.config import (
     SamplingOptions,
     Stage,
     TaskConfig,
-    checks,
     stage_at,
     stages_of,
 )
@@ -54,7 +53,7 @@ from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
 from passk_jax.sampling import Purpose, RunKeys
-from passk_jax.setup import capacity, memory, model
+from passk_jax.setup import capacity, checks, evaluation, memory, model
 from passk_jax.setup.golds import check_golds
 from passk_jax.tasks import Task, make_task, weights_of
 from passk_jax.tasks.abilities import LengthCheck
@@ -189,7 +188,7 @@ class Setup:
         return evaluation_batches(
             self.problems(split) if problems is None else problems,
             self.encode,
-            batch_size=self.config.eval.batch_size,
+            batch_size=functools.partial(evaluation.batch_size, self.config, self.mesh),
             num_problems=self.config.eval.num_problems,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
@@ -242,6 +241,8 @@ class Setup:
         """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
+        limit = evaluation.cache_limit(self.config, self.policy.arch, self.mesh)
+        sample = dataclasses.replace(sample, max_cache_bytes=limit)
         # Nothing learns from an evaluation.
         policy = dataclasses.replace(self.policy, replay_routing=False)
         sample = dataclasses.replace(sample, policy=policy)
@@ -325,7 +326,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         image_token=model.image_token(config.model, tokenizer),
     )
     model.check_pictures(config.data, arch)
-    _check_packing(config, mesh)
+    checks.check_packing(config, mesh)
     memory.check_cache(config, arch, mesh)
     policy = Policy(
         arch,
@@ -347,7 +348,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.size,
         mesh.devices.flat[0].device_kind,
     )
-    _warn_of_repeated_work(config, mesh)
+    checks.warn_of_repeated_work(config, mesh)
+    evaluation.warn_of_idle_devices(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
             'model.compute_dtype=bfloat16 is less precise than float32 on a CPU, and '
@@ -367,35 +369,3 @@ def _task(config: ExperimentConfig) -> Task:
     if isinstance(task, LengthCheck):
         task.check_answerable(config.sampling.max_response_tokens)
     return task
-
-
-def _warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
-    prompts = {
-        'train.num_prompts': config.train.num_prompts,
-        'train.micro_batch_prompts': config.train.micro_batch_prompts,
-        'eval.batch_size': config.eval.batch_size,
-    }
-    if config.init.kind == 'warm_start':
-        prompts['init.warm_start.batch_size'] = config.init.warm_start.batch_size
-    rollouts = {
-        'sampling.num_rollouts': config.sampling.num_rollouts,
-        'eval.num_responses': config.eval.num_responses,
-    }
-    if size := config.train.micro_batch_rollouts:
-        rollouts['train.micro_batch_rollouts'] = size
-    sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
-
-
-def _check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Raises InputError if a device has too few responses to a problem to pack them.
-
-    The configuration cannot check this, as it may leave an axis size to the number of
-    devices.
-    """
-    if sizes := config.train.pack_sizes:
-        num_rollouts = config.sampling.num_rollouts
-        checks.check_several_rollouts(
-            sizes,
-            num_rollouts=config.train.micro_batch_rollouts or num_rollouts,
-            shares=mesh.shape['rollout'],
-        )

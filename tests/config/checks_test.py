@@ -195,7 +195,7 @@ def test_a_list_is_refused_in_a_config_file():
             'eval.temperature=-0.1 must be 0',
         ),
         ({'eval.num_problems': -1}, 'eval.num_problems=-1 must lie in'),
-        ({'eval.batch_size': 0}, 'eval.batch_size=0 must lie in'),
+        ({'eval.batch_size': -1}, 'eval.batch_size=-1 must lie in'),
         ({'optimizer.learning_rate': 0.0}, 'optimizer.learning_rate=0.0 must be pos'),
         ({'optimizer.b2': 1.0}, 'optimizer.b2=1.0 must lie in'),
         ({'loss.clip_low': 1.5}, 'loss.clip_low=1.5 must lie in'),
@@ -207,6 +207,10 @@ def test_a_list_is_refused_in_a_config_file():
         ),
         ({'train.pack_sizes': -1}, 'train.pack_sizes=-1 must lie in'),
         ({'train.pack_sizes': 1}, 'train.pack_sizes=1 would pack nothing'),
+        (
+            {'train.pack_sizes': 2, 'train.packing': 'rows'},
+            "pack_sizes=2 needs train.packing='prompts'",
+        ),
         (
             {'train.pack_sizes': 4, 'model.attention': 'splash'},
             "pack_sizes=4 packs .* model.attention='splash' cannot read",

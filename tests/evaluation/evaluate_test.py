@@ -160,7 +160,7 @@ def test_each_problem_is_counted_once_though_the_last_batch_is_filled(evaluated)
     assert all(r['n'] == 4 and 0 <= r['c'] <= 4 for r in rows)
 
 
-@pytest.mark.parametrize('batch_size', [1, 3, 6, 8])
+@pytest.mark.parametrize('batch_size', [0, 1, 3, 6, 8])
 def test_the_batch_size_changes_nothing(batch_size, evaluated):
     values, rows = run_evaluation(eval__batch_size=batch_size)
     before, rows_before = evaluated

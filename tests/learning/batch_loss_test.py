@@ -106,9 +106,9 @@ def test_what_layers_measure_is_a_metric_of_the_step_over_its_trained_tokens(
     assert not any(name.startswith(losses.LAYERS) for name in plain)
     for micro_batches, pack_sizes in ((2, 0), (1, 2)):
         update = Update(
-            BatchLoss(policy, 1.0, loss),
-            make_optimizer(OPTIMIZER),
-            mesh,
+            loss=BatchLoss(policy, 1.0, loss),
+            optimizer=make_optimizer(OPTIMIZER),
+            mesh=mesh,
             num_updates=1,
             num_micro_batches=micro_batches,
             pack_sizes=pack_sizes,

@@ -57,7 +57,10 @@ def run(directory, *, loss=AUX, advantages=None, sizes=(1, 1, 1, 1), **settings)
     policy, mesh = start(directory, sizes)
     options = {'num_updates': 1, 'num_micro_batches': 1} | settings
     update = Update(
-        BatchLoss(policy, 1.0, loss), make_optimizer(STEEP), mesh, **options
+        loss=BatchLoss(policy, 1.0, loss),
+        optimizer=make_optimizer(STEEP),
+        mesh=mesh,
+        **options,
     )
     rollouts = make_rollouts()
     if advantages is None:
@@ -155,7 +158,13 @@ def test_it_is_added_to_the_loss_of_the_advantages(pair, baseline):
 def test_a_step_multiplies_by_the_experts_of_its_device_and_by_one_at_a_time(pair):
     """In the compiled program, whose dense form would have a row for every expert."""
     policy, mesh = start(pair[1], (1, 2, 1, 4))
-    update = Update(BatchLoss(policy, 1.0, AUX), make_optimizer(STEEP), mesh, 1, 2)
+    update = Update(
+        loss=BatchLoss(policy, 1.0, AUX),
+        optimizer=make_optimizer(STEEP),
+        mesh=mesh,
+        num_updates=1,
+        num_micro_batches=2,
+    )
     E, D, F = policy.arch.num_experts, policy.arch.embed_dim, policy.arch.mlp_dim
     rollouts, advantages = make_rollouts(), make_advantages()
     with jax.set_mesh(mesh):

@@ -38,9 +38,9 @@ SGD = dataclasses.replace(OPTIMIZER, name='sgd', max_grad_norm=0.0, weight_decay
 def make_update(mesh, frozen, *, optimizer=SGD, loss=LOSS, num_updates=1):
     policy = dataclasses.replace(make_policy(), frozen=frozen)
     return Update(
-        BatchLoss(policy, 1.0, loss),
-        make_optimizer(optimizer),
-        mesh,
+        loss=BatchLoss(policy, 1.0, loss),
+        optimizer=make_optimizer(optimizer),
+        mesh=mesh,
         num_updates=num_updates,
         num_micro_batches=2 // num_updates,
     )

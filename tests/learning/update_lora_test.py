@@ -45,7 +45,11 @@ def run(policy, params, *, steps=1, mesh=None, optimizer=SGD, loss=LOSS, updates
     """Trains from these parameters; returns all of them afterwards, and metrics."""
     mesh = mesh or make_mesh()
     update = Update(
-        BatchLoss(policy, 1.0, loss), make_optimizer(optimizer), mesh, updates, 1
+        loss=BatchLoss(policy, 1.0, loss),
+        optimizer=make_optimizer(optimizer),
+        mesh=mesh,
+        num_updates=updates,
+        num_micro_batches=1,
     )
     shapes = policies.param_shapes(policy, mesh)
     placed = {k: jax.device_put(x, shapes[k].sharding) for k, x in params.items()}
@@ -142,7 +146,13 @@ def test_no_gradient_of_a_matrix_of_the_base_is_computed(first):
     flops = []
     for policy in (make_policy(), with_adapters(Lora(1, 1.0, ALL.targets))):
         mesh = make_mesh()
-        update = Update(BatchLoss(policy, 1.0, LOSS), make_optimizer(SGD), mesh, 1, 1)
+        update = Update(
+            loss=BatchLoss(policy, 1.0, LOSS),
+            optimizer=make_optimizer(SGD),
+            mesh=mesh,
+            num_updates=1,
+            num_micro_batches=1,
+        )
         with jax.set_mesh(mesh):
             state = states.state_shapes(policy, update.optimizer, mesh)
             shapes = policies.param_shapes(policy, mesh)

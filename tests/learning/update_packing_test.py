@@ -167,9 +167,9 @@ def test_attention_that_cannot_read_packed_rows_is_refused():
     mesh = sharding.one_device_mesh(jax.devices()[0])
     with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash'.*'plain', 'cudnn'"):
         Update(
-            BatchLoss(policy, 1.0, LOSS),
-            optimizers.make_optimizer(OPTIMIZER),
-            mesh,
+            loss=BatchLoss(policy, 1.0, LOSS),
+            optimizer=optimizers.make_optimizer(OPTIMIZER),
+            mesh=mesh,
             num_updates=1,
             num_micro_batches=1,
             pack_sizes=4,

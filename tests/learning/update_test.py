@@ -96,17 +96,19 @@ def make_step(
     rollout_parts=1,
     pack_sizes=0,
     epochs=1,
+    deals=False,
 ):
     """The update of these settings: one program for all tests that have them."""
     return Update(
-        BatchLoss(make_policy(), 1.0, loss),
-        optimizers.make_optimizer(optimizer),
-        mesh,
+        loss=BatchLoss(make_policy(), 1.0, loss),
+        optimizer=optimizers.make_optimizer(optimizer),
+        mesh=mesh,
         num_updates=num_updates,
         num_micro_batches=num_micro_batches,
         rollout_parts=rollout_parts,
         pack_sizes=pack_sizes,
         epochs=epochs,
+        deals=deals,
     )
 
 

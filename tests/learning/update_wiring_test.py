@@ -27,9 +27,9 @@ def trace(*, loss=LOSS, num_updates=2):
     mesh, policy = make_mesh(), make_policy()
     optimizer = optimizers.make_optimizer(OPTIMIZER)
     update = Update(
-        BatchLoss(policy, 0.7, loss),
-        optimizer,
-        mesh,
+        loss=BatchLoss(policy, 0.7, loss),
+        optimizer=optimizer,
+        mesh=mesh,
         num_updates=num_updates,
         num_micro_batches=2,
     )
@@ -75,9 +75,9 @@ def test_runs_of_equal_settings_share_a_program():
     """Of a rate that is constant, however long they are."""
     steps = [
         Update(
-            BatchLoss(make_policy(), temperature, LOSS),
-            optimizers.make_optimizer(OPTIMIZER, num_updates=num_updates),
-            make_mesh(),
+            loss=BatchLoss(make_policy(), temperature, LOSS),
+            optimizer=optimizers.make_optimizer(OPTIMIZER, num_updates=num_updates),
+            mesh=make_mesh(),
             num_updates=2,
             num_micro_batches=2,
         ).program

@@ -203,7 +203,10 @@ def test_products_as_convolutions_count_without_padding(
             ['f32[8]{0}', 'f32[2]{0}', 's32[]'],
             8 + 8,
         ),
-        ('(f32[8]{0}, f32[8]{0:S(1)}, u32[]) copy-start(%p0)', ['f32[8]{0}'], 32),
+        # Fetched ahead, evicted, and moved: one side of each lies in main memory.
+        ('(f32[8]{0:S(1)}, f32[8]{0}, u32[]) copy-start(%p0)', ['f32[8]{0}'], 32),
+        ('(f32[8]{0}, f32[8]{0:S(1)}, u32[]) copy-start(%p0)', ['f32[8]{0:S(1)}'], 32),
+        ('(f32[8]{0}, f32[8]{0}, u32[]) copy-start(%p0)', ['f32[8]{0}'], 64),
         ('f32[8]{0} bitcast(%p0)', ['f32[4,2]{1,0}'], 0),
         ('f32[8]{0} copy-done(%p0)', ['f32[8]{0}'], 0),
     ],
@@ -248,3 +251,17 @@ def test_a_scan_reads_its_stacked_weights_once():
     have = hlo_costs.count(text, num_devices=1).memory
     # Each layer reads its weights, and reads and writes x, with a copy or two of it.
     assert 3 * weights <= have <= 7 * weights
+
+
+def test_of_a_choice_without_products_the_branch_with_most_traffic_counts():
+    """As of sampling that truncates: its passes over the logits have none."""
+
+    def fn(x, which):
+        def passes(x):
+            return jax.lax.fori_loop(0, 31, lambda i, x: jnp.sin(x + i), x)
+
+        return jax.lax.cond(which, passes, lambda x: x + 1, x)
+
+    shapes = jax.ShapeDtypeStruct((4096,), jnp.float32), jax.ShapeDtypeStruct((), bool)
+    text = jax.jit(fn).lower(*shapes).compile().as_text()
+    assert hlo_costs.count(text, num_devices=1).memory > 31 * 2 * 4 * 4096

@@ -137,6 +137,33 @@ def test_a_loop_that_does_not_count_is_run_once_and_reported(old, new):
     assert unknown == 1
 
 
+PASSED = """%async_collective_fusion.1 (a.2: s32[], b.2: f32[8]) -> (s32[], f32[8]) {
+  %a.2 = s32[] parameter(0)
+  %b.2 = f32[8]{0} parameter(1)
+  %c.2 = f32[8]{0} negate(%b.2)
+  ROOT %t.2 = (s32[], f32[8]{0}) tuple(%a.2, %c.2)
+}
+
+"""
+
+
+def test_a_counter_that_passes_a_fusion_or_a_barrier_still_counts():
+    begun = """%nought = s32[] constant(0)
+  %go = (s32[], f32[8]{0}) fusion(%nought, %a), calls=%async_collective_fusion.1
+  %held = (s32[], f32[8]{0}) opt-barrier(%go)
+  %zero = s32[] get-tuple-element(%held), index=0"""
+    text = LOOPS.replace('%zero = s32[] constant(0)', begun)
+    text = text.replace('ENTRY', PASSED + 'ENTRY')
+    counts, unknown = executions(hlo.parse(text))
+    assert counts['out_body'] == 6
+    assert not unknown
+    # A fusion that computes the number says nothing.
+    text = text.replace('tuple(%a.2, %c.2)', 'tuple(%d.2, %c.2)').replace(
+        '  %c.2 =', '  %d.2 = s32[] negate(%a.2)\n  %c.2 ='
+    )
+    assert executions(hlo.parse(text))[1] == 1
+
+
 def test_the_compilers_own_note_counts_first():
     note = 'body=%out_body, backend_config={"known_trip_count":{"n":"9"}}'
     counts, _ = executions(hlo.parse(LOOPS.replace('body=%out_body', note)))

@@ -52,11 +52,16 @@ def test_problems_that_wait_for_a_slot_are_there_besides(limited):
     builder = make_builder(config)
     G, _ = builder.rows()
     assert G < 8
-    # The prompts are there twice: those of all problems, and those in the slots.
-    problems = shard_bytes(decoding.slots(builder, 8))
+    # Besides those in the slots, only the next few prompts have run.
+    work, first = builder.fit_grid()
+    window = 8 // work.problems * work.window(first)
+    assert 0 < window < 8
+    problems = shard_bytes(decoding.slots(builder, window))
     assert build(builder, 'decode').resident == build(free, 'decode').resident + (
         problems
     )
+    # And as many run first as there are slots.
+    assert build(builder, 'prefill').num_tokens == G * builder.data.max_prompt_tokens
 
 
 def test_a_decode_step_of_fewer_rows_compiles(limited):

@@ -40,7 +40,9 @@ TRAIN = TrainConfig(
     epochs=1,
     micro_batch_prompts=1,
     micro_batch_rollouts=0,
+    packing='prompts',
     pack_sizes=0,
+    scoped_vmem_kib=0,
     dynamic_sampling_rounds=0,
     follow_difficulty=0.0,
 )

@@ -108,6 +108,6 @@ def test_many_pads_are_named_once_where_nothing_is_packed(
         for step in range(3):
             take_step(log, step)
         log.flush()
-    advice = [text for text in texts if 'train.pack_sizes=16' in text]
+    advice = [text for text in texts if "train.packing='rows'" in text]
     assert len(advice) == (pack_sizes == 0)
     assert all(text.startswith('50 % of the positions') for text in advice)

@@ -1,5 +1,6 @@
 """The configuration with which a published model is evaluated."""
 
+import jax
 import pytest
 
 from passk_jax.setup import published
@@ -46,7 +47,9 @@ def test_what_a_cpu_changes_is_no_more_than_rounding():
     assert config.mesh.tensor == -1
     fitted = published.fit_to_devices(config)
     assert fitted.model.compute_dtype == 'float32'
-    assert 0 < fitted.sampling.max_cache_bytes < published.host_bytes()
+    memory = published.device_bytes(jax.local_devices()[0])
+    assert 0 < fitted.sampling.max_cache_bytes < memory
+    assert 0 < fitted.eval.batch_size <= 8
     assert fitted.eval.num_responses == config.eval.num_responses
 
 

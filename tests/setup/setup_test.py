@@ -178,14 +178,17 @@ def test_what_does_not_exist_is_named(key, value, message):
         tiny.make_setup(tiny.make_config(**{key: value}))
 
 
-@pytest.mark.parametrize(
-    ('changes', 'message'),
-    [
-        ({}, r'training: sampling.max_cache_bytes=1 is too small'),
-        ({'sampling__max_cache_bytes': 40_000, 'eval__batch_size': 64}, 'evaluation: '),
-    ],
-)
-def test_a_cache_too_small_for_anything_is_an_error_at_once(changes, message):
-    config = tiny.make_config(**{'sampling__max_cache_bytes': 1, **changes})
+def test_a_cache_too_small_for_anything_is_an_error_at_once():
+    config = tiny.make_config(sampling__max_cache_bytes=1)
+    message = r'training: sampling.max_cache_bytes=1 is too small'
     with pytest.raises(ValueError, match=message):
         tiny.make_setup(config)
+
+
+def test_an_evaluation_whose_rollouts_cannot_wait_is_an_error_at_once():
+    """More problems alone are none: their prompts run as slots become free."""
+    limit = {'sampling__max_cache_bytes': 40_000}
+    tiny.make_setup(tiny.make_config(**limit, eval__batch_size=64))
+    config = tiny.make_config(**limit, eval__batch_size=65, mesh__fsdp=-1)
+    with tiny.devices(4), pytest.raises(ValueError, match=r'evaluation: .*65 prompts'):
+        setup_lib.make_setup(config)

@@ -7,6 +7,9 @@ rollouts waits to take these rows. The rows' keys and values lie in a *ring* (se
 *cell* is the part of the grid on one shard of the batch and one shard of the rollouts.
 All cells have the same size; every number here is of one cell.
 
+Of the problems without a slot, only the next few have run: a *window* of prompts, from
+which empty slots take theirs. So the memory does not grow with the problems.
+
 1. :func:`first_size` fits the most rows into memory, for as many problems as possible.
 2. :func:`smaller_sizes` lists the sizes that the grid shrinks to as rollouts end.
 3. :func:`give_work` gives an empty slot a new problem or half of another slot's queue.
@@ -31,6 +34,8 @@ _MIN_ROWS = 8
 # _LEAST_RING.
 _FIRST_RING = 16
 _LEAST_RING = 32
+# A window has one _WINDOW-th as many prompts as the slots.
+_WINDOW = 4
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +77,22 @@ class Work:
         return Size(self.problems, self.rollouts)
 
     def cache_bytes(self, size: Size) -> int:
-        """Counts the bytes of all keys and values: prompts, their copies, responses.
+        """Counts the bytes of all keys and values: slots, window, responses.
 
         Counts one layer's responses twice, because two copies exist while rows move.
         """
-        # If all rollouts decode together, the prompts themselves are the slots.
-        copies = 0 if size == self.everything else size.slots
-        prompts = (self.problems + copies) * self.prompt_tokens * self.token_bytes
-        return prompts + size.total * self.row_bytes
+        prompts = size.slots + self.window(size)
+        return prompts * self.prompt_bytes + size.total * self.row_bytes
+
+    def window(self, size: Size) -> int:
+        """Returns the prompts of a window beside the slots; 0: all have a slot."""
+        waiting = self.problems - size.slots
+        return min(-(-size.slots // _WINDOW), max(0, waiting))
+
+    @property
+    def prompt_bytes(self) -> int:
+        """Bytes of the keys and values of a prompt."""
+        return self.prompt_tokens * self.token_bytes
 
     def used_bytes(self, size: Size, ring: int) -> int:
         """Counts the bytes that a grid of this size reads: its prompts and rings."""
@@ -103,8 +116,8 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
         return work.everything
     if (least := work.cache_bytes(Size(1, 1))) > max_bytes:
         raise InputError(
-            f'max_cache_bytes={max_bytes} is too small: the prompts and one response '
-            f'take {least} bytes on each device; 0 means no limit'
+            f'max_cache_bytes={max_bytes} is too small: the least, one response, takes '
+            f'{least} bytes on each device; 0 means no limit'
         )
     # Rows that share a prompt read it once. But at its end they wait for one another,
     # unless many more rollouts than rows pass through the slot.
@@ -135,10 +148,12 @@ def _shared_rows(work: Work, live: float) -> int:
 def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
     """Lists sizes to shrink to, each ``part`` of the one before, in no more memory."""
     sizes, last, rows = [], first, first.total
+    # While rows move, the prompts of both grids exist.
+    room = work.cache_bytes(first) - first.slots * work.prompt_bytes
     while (rows := int(rows * part)) >= _MIN_ROWS:
         for size in _sizes_of(work, rows):
-            fits = work.cache_bytes(size) <= work.cache_bytes(first)
-            if fits and size.total < last.total:
+            needed = size.slots * work.prompt_bytes + size.total * work.row_bytes
+            if needed <= room and size.total < last.total:
                 sizes.append(size)
                 last = size
                 break
@@ -166,7 +181,7 @@ class Shard:
     """What each row of one shard of the batch decodes, with R shards of the rollouts.
 
     Attributes:
-        problem: ``[G]`` the problem in each slot.
+        problem: ``[G]`` the problem in each slot; -1: none.
         rollout: ``[G, R, K]`` the rollout in each row; -1: none.
         waiting: ``[G, R, 2]`` the range of rollouts that come next.
         unstarted: problems that no slot has held yet.
@@ -181,6 +196,12 @@ class Shard:
     def num_waiting(self) -> np.ndarray:
         """``[G, R]`` the number of rollouts that wait."""
         return self.waiting[..., 1] - self.waiting[..., 0]
+
+    @property
+    def empty(self) -> np.ndarray:
+        """The slots that neither decode nor have rollouts waiting."""
+        idle = (self.rollout < 0).all(axis=(1, 2)) & ~self.num_waiting.any(axis=1)
+        return np.flatnonzero(idle)
 
     @property
     def outstanding(self) -> int:
@@ -206,25 +227,34 @@ def seat(work: Work, size: Size, *, rollout_shards: int) -> Shard:
     return shard
 
 
-def give_work(shard: Shard, work: Work) -> bool:
-    """Gives empty slots a problem or half of a queue; returns whether any got work."""
+def give_work(shard: Shard, work: Work, ready: range | None = None) -> bool:
+    """Gives empty slots a problem or half of a queue; returns whether any got work.
+
+    Only problems in ``ready`` have run; ``None``: all have. If one gets a slot, no
+    queue is cut yet.
+    """
     assigned = False
-    empty = (shard.rollout < 0).all(axis=(1, 2)) & ~shard.num_waiting.any(axis=1)
-    for slot in np.flatnonzero(empty):
-        if shard.unstarted:
-            shard.problem[slot] = shard.unstarted.pop(0)
-            starts = np.arange(shard.rollout.shape[1]) * work.rollouts
-            shard.waiting[slot] = np.stack([starts, starts + work.rollouts], axis=-1)
-        else:
-            counts = shard.num_waiting
-            donor = int(counts.sum(axis=1).argmax())
-            if not counts[donor].any():
-                break
-            middle = shard.waiting[donor, :, 1] - (counts[donor] + 1) // 2
-            shard.problem[slot] = shard.problem[donor]
-            shard.waiting[slot, :, 0] = middle
-            shard.waiting[slot, :, 1] = shard.waiting[donor, :, 1]
-            shard.waiting[donor, :, 1] = middle
+    for slot in shard.empty:
+        if not shard.unstarted or (
+            ready is not None and shard.unstarted[0] not in ready
+        ):
+            break
+        shard.problem[slot] = shard.unstarted.pop(0)
+        starts = np.arange(shard.rollout.shape[1]) * work.rollouts
+        shard.waiting[slot] = np.stack([starts, starts + work.rollouts], axis=-1)
+        assigned = True
+    if assigned or shard.unstarted:
+        return assigned
+    for slot in shard.empty:
+        counts = shard.num_waiting
+        donor = int(counts.sum(axis=1).argmax())
+        if not counts[donor].any():
+            break
+        middle = shard.waiting[donor, :, 1] - (counts[donor] + 1) // 2
+        shard.problem[slot] = shard.problem[donor]
+        shard.waiting[slot, :, 0] = middle
+        shard.waiting[slot, :, 1] = shard.waiting[donor, :, 1]
+        shard.waiting[donor, :, 1] = middle
         assigned = True
     return assigned
 
@@ -251,7 +281,7 @@ def pack(shard: Shard, size: Size) -> tuple[Shard, np.ndarray] | None:
         rows do not fit.
     """
     _, num_shards, old_rows = shard.rollout.shape
-    problem = np.zeros(size.slots, int)
+    problem = np.full(size.slots, -1)
     source = np.full((size.slots, num_shards, size.rows), -1)
     used = 0
     for p in np.unique(shard.problem):

@@ -48,11 +48,12 @@ def decode(
 
     ``params`` are the weights for decoding; ``work`` and ``size`` are a cell's.
     """
-    problems = device.prefill(policy, params, prompts, key)
+    prefill = functools.partial(device.prefill, policy, params, prompts, key)
     decoder = Decoder(policy, account.pace.stride, params, request)
-    run = Decoding(decoder, account, problems, work, size)
+    shards = prompts.tokens.shape[0] // work.problems
+    run = Decoding(decoder, account, prefill, shards, work, size)
     run.finish(on_ended)
-    return run.state.record.rollouts(prompts, problems.prefix.routing)
+    return run.state.record.rollouts(prompts, run.routing)
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
@@ -91,36 +92,43 @@ class Decoding:
         shards: what the rows of each shard of the batch decode.
         row_steps: rows decoded so far in all cells, live or not.
         slots, state: the prompts that the rows read, and the device's state.
+        seated: the problems whose prompts are in the slots, for each shard.
+        window, ready: the prompts that run before they get a slot, and the problems
+            whose they are, for each shard.
+        routing: the experts of all prompts so far; ``None``: not kept.
     """
 
     def __init__(
         self,
         decoder: Decoder,
         account: Account,
-        problems: Slots,
+        prefill: Callable[..., Slots],
+        num_shards: int,
         work: Work,
         size: Size,
     ):
-        P = problems.problem.shape[0]
         R = decoder.request.num_rollouts // work.rollouts
         self.decoder, self.account, self.pace = decoder, account, account.pace
-        self.problems, self.work, self.size = problems, work, size
+        self.prefill, self.work, self.size = prefill, work, size
         self.smaller = grid.smaller_sizes(work, size, part=self.pace.part)
         self.ring = first_ring(account, work, size)
-        shards = range(P // work.problems)
-        self.num_cells = len(shards) * R
+        self.num_cells = num_shards * R
         self.steps = self.row_steps = 0
         account.spent += account.decision()
-        self.shards = [grid.seat(work, size, rollout_shards=R) for _ in shards]
+        self.shards = [
+            grid.seat(work, size, rollout_shards=R) for _ in range(num_shards)
+        ]
         self.look_below = self.largest_smaller()
-        self.slots = problems
-        if size.slots < work.problems:
-            self.seat()
+        self.window: Slots | None = None
+        self.ready = [range(0)] * num_shards
+        self.routing: jax.Array | None = None
+        self.slots = self.run_prompts(np.zeros(num_shards, np.int32), size.slots)
+        self.seated = [shard.problem.copy() for shard in self.shards]
         self.state: State = device.begin(
             decoder,
             self.slots,
             self.joined('waiting'),
-            num_prompts=P,
+            num_prompts=num_shards * work.problems,
             rows=size.rows * R,
             ring=self.ring,
         )
@@ -167,7 +175,14 @@ class Decoding:
 
     def decide(self, longest: int) -> None:
         """Gives empty slots work, else shrinks the grid and lengthens the ring."""
-        assignments = [grid.give_work(shard, self.work) for shard in self.shards]
+        pairs = list(zip(self.shards, self.ready, strict=True))
+        if any(
+            x.empty.size and x.unstarted and x.unstarted[0] not in ready
+            for x, ready in pairs
+        ):
+            self.run_window()
+            pairs = list(zip(self.shards, self.ready, strict=True))
+        assignments = [grid.give_work(x, self.work, ready) for x, ready in pairs]
         if any(assignments):
             self.seat()
             self.settle(waiting=self.joined('waiting'))
@@ -221,11 +236,66 @@ class Decoding:
         parts = [getattr(shard, name) for shard in self.shards]
         return np.concatenate(parts).astype(np.int32)
 
+    def run_window(self) -> None:
+        """Runs the prompts of the problems that get the next slots."""
+        count, last = self.work.window(self.size), self.work.problems
+        starts = [min((x.unstarted or [last])[0], last - count) for x in self.shards]
+        # Free the old ones first.
+        self.window = None
+        self.window = self.run_prompts(np.array(starts, np.int32), count)
+        self.ready = [range(start, start + count) for start in starts]
+
+    def run_prompts(self, first: np.ndarray, count: int) -> Slots:
+        """Runs ``count`` prompts of each shard, from these problems on."""
+        if count == self.work.problems:
+            slots = self.prefill()
+            self.routing = slots.prefix.routing
+            return slots
+        slots = self.prefill(first, count=count)
+        if (routing := slots.prefix.routing) is not None:
+            if self.routing is None:
+                P = len(first) * self.work.problems
+                self.routing = state.zeros_like(routing, size=P)
+            self.routing = state.put(self.routing, routing, slots.problem)
+        return slots
+
     def seat(self) -> None:
-        """Copies the prompts of the slots' problems into the slots."""
-        # Free the old copies first.
-        del self.slots
-        self.slots = state.take_slots(self.problems, self.joined('problem'))
+        """Makes the slots hold the prompts of their problems."""
+        size, width = len(self.shards[0].problem), len(self.ready[0])
+        places = np.full((len(self.shards), width), size)
+        sources = []
+        for i, (shard, old) in enumerate(zip(self.shards, self.seated, strict=True)):
+            source = np.zeros(size, np.int32)
+            for slot, problem in enumerate(shard.problem):
+                if problem in old:
+                    # In place, if it is there.
+                    there = slot < len(old) and old[slot] == problem
+                    source[slot] = slot if there else np.argmax(old == problem)
+                elif problem >= 0:
+                    source[slot] = min(slot, len(old) - 1)
+                    places[i, problem - self.ready[i].start] = slot
+            sources.append(source)
+        if size != len(self.seated[0]) or (np.array(sources) != np.arange(size)).any():
+            self.take_slots(np.concatenate(sources))
+        if (places < size).any():
+            places = places.reshape(-1).astype(np.int32)
+            self.slots = state.put(self.slots, self.window, places)
+        self.seated = [shard.problem.copy() for shard in self.shards]
+        if not self.unstarted.any():
+            self.window = None
+
+    def take_slots(self, source: np.ndarray) -> None:
+        """Moves the slots; ``source`` has the old slot of each new one."""
+        prefix = self.slots.prefix
+        layers = list(prefix.layers)
+        slots = dataclasses.replace(
+            self.slots, prefix=dataclasses.replace(prefix, layers=())
+        )
+        del prefix, self.slots
+        slots = state.take(slots, source)
+        moved = _replaced(layers, functools.partial(state.take, source=source))
+        prefix = dataclasses.replace(slots.prefix, layers=moved)
+        self.slots = dataclasses.replace(slots, prefix=prefix)
 
     def shrink(self) -> bool:
         """Moves the rows into the smallest grid that holds them, if one does."""
@@ -268,11 +338,18 @@ class Decoding:
         """Replaces the cache layer by layer, so that only one layer is held twice."""
         layers = list(self.state.layers)
         self.state = dataclasses.replace(self.state, layers=())
-        moved = []
-        while layers:
-            moved.append(fn(layers.pop(0)))
-        self.state = dataclasses.replace(self.state, layers=tuple(moved))
+        self.state = dataclasses.replace(self.state, layers=_replaced(layers, fn))
 
     def settle(self, **changes: Any) -> None:
         """Replaces arrays of the state and refills free rows."""
         self.state = state.settle(dataclasses.replace(self.state, **changes))
+
+
+def _replaced(
+    layers: list[KeyValues], fn: Callable[[KeyValues], KeyValues]
+) -> tuple[KeyValues, ...]:
+    """Replaces layers and empties the list, so that only one layer is held twice."""
+    moved = []
+    while layers:
+        moved.append(fn(layers.pop(0)))
+    return tuple(moved)

@@ -2,14 +2,14 @@
 
 Here G counts the slots of all shards of the batch, K the rows of all shards of the
 rollouts, and R the shards of the rollouts. Rows and slots never leave their devices,
-whatever the mesh: :func:`take_slots` copies a prompt to its slot, :func:`refilled`
-gives a free row the next rollout of its slot, :func:`move_rows` and :func:`move_cache`
-move rows together, and :func:`lengthen` extends a full ring.
+whatever the mesh: :func:`put` copies prompts to slots, :func:`take` moves slots,
+:func:`refilled` gives a free row the next rollout of its slot, :func:`move_rows` and
+:func:`move_cache` move rows together, and :func:`lengthen` extends a full ring.
 """
 
 import dataclasses
 import functools
-from typing import Generic
+from typing import Any, Generic
 
 import jax
 import numpy as np
@@ -31,7 +31,7 @@ ROW_AXES = ('batch', 'rollouts')
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Slots(Generic[Leaf]):
-    """The problems in the slots, or all problems of the batch.
+    """The problems in the slots, or in a window of those that come next.
 
     Attributes:
         problem: ``[G]`` int32, the problem's index in its shard of the batch.
@@ -73,16 +73,43 @@ class State(Generic[Leaf]):
 
 
 @jax.jit
-def take_slots(problems: Slots, problem: Int[Array, 'G']) -> Slots:
-    """Copies the problems with these indices into the slots."""
+def take(tree: Any, source: Int[Array, 'G']) -> Any:
+    """Takes the slots with these numbers from every leaf of :class:`Slots`."""
 
-    def take(x: jax.Array) -> jax.Array:
-        axes = PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
+    def take_leaf(x: jax.Array) -> jax.Array:
+        axes = _slot_axes(x)
         return sharding.on_each_device(
-            lambda x, i: x[i], (x, problem), (axes, ('batch',)), axes
+            lambda x, i: x[i], (x, source), (axes, ('batch',)), axes
         )
 
-    return jax.tree.map(take, problems)
+    return jax.tree.map(take_leaf, tree)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def put(tree: Any, values: Any, places: Int[Array, 'W']) -> Any:
+    """Writes the slots ``values`` to these places; drops those past the end."""
+
+    def put_leaf(x: jax.Array, values: jax.Array) -> jax.Array:
+        axes = _slot_axes(x)
+        return sharding.on_each_device(
+            lambda x, values, at: x.at[at].set(values, mode='drop'),
+            (x, values, places),
+            (axes, axes, ('batch',)),
+            axes,
+        )
+
+    return jax.tree.map(put_leaf, tree, values)
+
+
+@functools.partial(jax.jit, static_argnames='size')
+def zeros_like(x: jax.Array, *, size: int) -> jax.Array:
+    """Makes zeros like a leaf of :class:`Slots`, for so many slots."""
+    zeros = jnp.zeros((size, *x.shape[1:]), x.dtype)
+    return shard(zeros, *_slot_axes(zeros))
+
+
+def _slot_axes(x: jax.Array) -> tuple[str | None, ...]:
+    return PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -101,3 +101,27 @@ def test_responses_are_handed_over_as_often_as_decoding_pays(policy, params, pro
     assert 2 <= len(heard.parts) <= T // 10
     # All but the last hand-over was paid for, and the longer ring, which must be.
     assert account.spent <= account.decoded / cost.PART + 2 * account.decision()
+
+
+def test_prompts_run_as_slots_become_free(policy, params, prompts, monkeypatch):
+    """As many first as there are slots, then windows of a quarter of them."""
+    counts, prefill = [], host.device.prefill
+
+    def watched(*args, count=0):
+        counts.append(count)
+        return prefill(*args, count=count)
+
+    monkeypatch.setattr(host.device, 'prefill', watched)
+    P = prompts.tokens.shape[0]
+    work = work_of(policy, prompts)
+    size = sampler_test.Size(3, 2)
+    with sampler_test.decodings() as found:
+        rollouts = run(policy, params, prompts, max_cache_bytes=work.cache_bytes(size))
+    first, *windows = counts
+    assert first < P
+    assert set(windows) == {work.window(sampler_test.Size(first, 1))}
+    # None runs twice on a single shard, and all are dropped at the end.
+    assert first + sum(windows) >= P
+    assert len(windows) <= P - first
+    assert found[0].window is None
+    sampler_test.assert_same(rollouts, sampler_test.plain(policy, params, prompts))

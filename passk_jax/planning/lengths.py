@@ -1,0 +1,114 @@
+"""Distributions of response lengths, for a simulated step.
+
+:func:`read` reads ``constant:979``, ``lognormal:979`` (of this mean once the limit has
+cut it; ``lognormal:979,0.8`` sets the deviation of the logarithm, else 1), or a
+directory ``rollouts/`` of a run, whose lengths it draws again.
+"""
+
+import dataclasses
+import json
+import math
+import pathlib
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from passk_jax.errors import InputError
+
+_SEED = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """A distribution of lengths up to a limit.
+
+    Attributes:
+        name: for people.
+        limit: the most tokens of a response.
+        values: equally likely lengths, int64.
+    """
+
+    name: str
+    limit: int
+    values: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        """Tokens of a response on average."""
+        return float(self.values.mean())
+
+    def draw(self, *shape: int) -> np.ndarray:
+        """Draws lengths; the same ones each time."""
+        return np.random.default_rng(_SEED).choice(self.values, shape)
+
+
+def read(text: str, *, limit: int) -> Lengths:
+    """Reads a distribution; ``''``: every response is as long as the limit.
+
+    Raises:
+        InputError: the text is none, or a length is not in [1, limit].
+    """
+    if not text:
+        return Lengths(f'all of {limit} tokens', limit, np.array([limit]))
+    if match := re.fullmatch(r'constant:(\d+)', text):
+        length = _within(text, float(match[1]), limit)
+        return Lengths(f'all of {length:.0f} tokens', limit, np.array([int(length)]))
+    number = r'(\d+(?:\.\d+)?)'
+    if match := re.fullmatch(rf'lognormal:{number}(?:,{number})?', text):
+        mean, sigma = _within(text, float(match[1]), limit), float(match[2] or 1)
+        if not sigma or not 1 < mean < limit:
+            raise InputError(
+                f'lengths={text!r}: the mean must lie between 1 and {limit}, and the '
+                'deviation above 0'
+            )
+        name = f'log-normal, mean {mean:g}, deviation of the logarithm {sigma:g}'
+        return Lengths(name, limit, _lognormal(mean, sigma, limit))
+    if pathlib.Path(text).expanduser().is_dir():
+        files = sorted(pathlib.Path(text).expanduser().glob('step_*.jsonl'))
+        found = _recorded(files)
+        return Lengths(f'those of {text}', limit, np.minimum(found, limit))
+    raise InputError(
+        f'lengths={text!r} must be constant:TOKENS, lognormal:MEAN, '
+        'lognormal:MEAN,DEVIATION or a directory rollouts/ of a run'
+    )
+
+
+def _within(text: str, length: float, limit: int) -> float:
+    if not 1 <= length <= limit:
+        raise InputError(f'lengths={text!r}: {length:g} must lie in [1, {limit}]')
+    return length
+
+
+def _lognormal(mean: float, sigma: float, limit: int) -> np.ndarray:
+    """Returns evenly spaced quantiles, whose mean under the limit is ``mean``."""
+    # Draws of a normal distribution, by the inverse of its distribution function.
+    shares = (np.arange(4096) + 0.5) / 4096
+    grid = np.linspace(-6, 6, 20_001)
+    below = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in grid])
+    normal = np.interp(shares, below, grid)
+
+    def lengths(mu: float) -> np.ndarray:
+        return np.clip(np.ceil(np.exp(mu + sigma * normal)), 1, limit)
+
+    low, high = -10 * sigma, math.log(limit) + 10 * sigma
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if lengths(middle).mean() < mean else (low, middle)
+    return lengths(high).astype(int)
+
+
+def _recorded(files: Sequence[pathlib.Path]) -> np.ndarray:
+    """Reads the lengths of recorded rollouts."""
+    try:
+        found = [
+            int(json.loads(line)['length'])
+            for file in files
+            for line in file.read_text('utf-8').split('\n')
+            if line
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f'{files[0].parent} has no rollouts: {error!r}') from error
+    if not found or min(found) < 1:
+        raise InputError(f'{files} have no rollouts with a length')
+    return np.array(found)

@@ -1,0 +1,348 @@
+"""Simulates a step and a run at stated lengths, from the costs of compiled programs.
+
+1. :func:`replay` runs the sampler's schedule on drawn lengths: how many steps each grid
+   and ring decode.
+2. A decode step costs what its weights, prompts and ring read, times the traffic that
+   the compiler adds to this at full size, or its FLOPs.
+3. The learner's cost is that of full responses, times the share of its passes that
+   packing needs (learning/blocks.py).
+4. An evaluation samples its problems once; a checkpoint is written by all hosts.
+
+Each time has two figures: at the chip's peaks, which no run can beat, and at the
+:class:`Factors` that peers reach. Verification, the host's decisions and compilation
+count nothing.
+"""
+
+import dataclasses
+import heapq
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.config import CheckpointConfig, EvalConfig
+from passk_jax.learning import blocks
+from passk_jax.learning.update import Update
+from passk_jax.planning import decoding
+from passk_jax.planning.analysis import Analysis
+from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
+from passk_jax.planning.flops import decode_flops
+from passk_jax.planning.lengths import Lengths
+from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled import grid, host
+from passk_jax.sampling.scheduled.cost import Account
+from passk_jax.sampling.scheduled.grid import Size, Work
+
+
+@dataclasses.dataclass(frozen=True)
+class Factors:
+    """Shares of the peaks that a program reaches.
+
+    Attributes:
+        mfu: of the FLOP/s, by useful FLOPs: MaxText states 45.5 % for 8B on 256 chips
+            of v6e.
+        bandwidth: of the memory bandwidth while decoding: sglang-jax reaches 37 to 46 %
+            on v6e.
+        disk: bytes/s that a host writes of a checkpoint; an assumption.
+        chips_of_host: chips of a host.
+    """
+
+    mfu: float = 0.45
+    bandwidth: float = 0.45
+    disk: float = 1e9
+    chips_of_host: int = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+    """``steps`` decode steps of a cell's grid of this size and ring."""
+
+    steps: int
+    size: Size
+    ring: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Simulation:
+    """Seconds of each part of a step and of a run, at the peaks and as expected.
+
+    Attributes:
+        of_step: the parts of a step by name.
+        besides: what is done between steps, each time.
+        step: a step without what is done besides.
+        run: the run.
+    """
+
+    of_step: Mapping[str, tuple[float, float]]
+    besides: Mapping[str, tuple[float, float]]
+    step: tuple[float, float]
+    run: tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Assumed:
+    """What a simulated run assumes.
+
+    Attributes:
+        lengths: of the responses, in evaluations too.
+        evaluation, checkpoint: sections of the configuration.
+        num_problems: of an evaluation; 0: unknown, and evaluations count nothing.
+        price: of an hour of a chip; 0: unknown.
+        factors: the shares of the peaks that are reached.
+    """
+
+    lengths: Lengths
+    evaluation: EvalConfig
+    checkpoint: CheckpointConfig
+    num_problems: int = 0
+    price: float = 0.0
+    factors: Factors = Factors()
+
+
+def replay(
+    lengths: np.ndarray, work: Work, first: Size, account: Account
+) -> list[Decoded]:
+    """Runs the schedule on lengths ``[cells, rollouts]``, in the order of the queue.
+
+    A row takes the next rollout of its cell. All cells decode until the last has ended.
+    The grid shrinks to the smallest size with enough rows; how rows share prompts may
+    let it shrink later.
+    """
+    schedules = [_schedule(x, first.total) for x in lengths]
+    starts, ends = (np.stack([x[i] for x in schedules]) for i in range(2))
+    last_start, total = int(starts.max()), int(ends.max())
+    changes: dict[int, list[tuple[Size | None, int]]] = {0: [(first, 0)]}
+    by_end = np.sort(ends, axis=1)
+    for size in grid.smaller_sizes(work, first, part=account.pace.part):
+        if size.total < by_end.shape[1]:
+            ended = int(by_end[:, -size.total - 1].max())
+            changes.setdefault(max(ended, last_start), []).append((size, 0))
+    ring = host.first_ring(account, work, first)
+    changes[0].append((None, ring))
+    while ring < work.response_tokens:
+        longer = lengths > ring
+        if not longer.any():
+            break
+        grows = int(starts[longer].min()) + ring
+        ring = min(account.pace.times * ring, work.response_tokens)
+        changes.setdefault(grows, []).append((None, ring))
+    decoded, size, ring = [], first, 0
+    times = [*sorted(t for t in changes if t < total), total]
+    for now, after in itertools.pairwise(times):
+        for new_size, new_ring in changes[now]:
+            size, ring = new_size or size, max(ring, new_ring)
+        decoded.append(Decoded(after - now, size, ring))
+    return decoded
+
+
+def _schedule(lengths: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns when each rollout of a cell starts and ends."""
+    free = [0] * rows
+    starts = np.zeros(len(lengths), int)
+    for i, length in enumerate(lengths.tolist()):
+        starts[i] = free[0]
+        heapq.heapreplace(free, free[0] + length)
+    return starts, starts + lengths
+
+
+def cut_into_cells(lengths: np.ndarray, work: Work) -> np.ndarray:
+    """Cuts lengths ``[P, N]`` into cells: ``[cells, rollouts]``."""
+    P, N = lengths.shape
+    split = lengths.reshape(
+        P // work.problems, work.problems, N // work.rollouts, work.rollouts
+    )
+    return split.swapaxes(1, 2).reshape(-1, work.problems * work.rollouts)
+
+
+def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
+    """Returns the share of the learner's passes that responses of ``[P, N]`` need.
+
+    Every response counts as one with a gradient.
+    """
+    update = Update.configured(
+        builder.policy,
+        builder.make_optimizer(),
+        builder.mesh,
+        train=builder.train,
+        loss=builder.loss,
+        sampling=builder.sampling,
+    )
+    if not update.deals:
+        return 1.0
+    P, N = lengths.shape
+    width = builder.sampling.max_response_tokens
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        mini = P // update.num_updates, N, width
+        prompt_tokens = builder.data.max_prompt_tokens
+        size, *_ = update.block_sizes(*mini, prompt_tokens=prompt_tokens)
+    signal = jnp.ones((P, N), bool)
+    packed = blocks.pack_rows(jnp.asarray(lengths), signal, width=width)
+    needed = -(-np.asarray(packed.num_rows) // size.rows)
+    most = P // update.num_updates * -(-N // size.rows)
+    passes = [
+        math.ceil(needed[u :: update.num_updates].sum() / size.blocks)
+        for u in range(update.num_updates)
+    ]
+    return sum(passes) / (len(passes) * math.ceil(most / size.blocks))
+
+
+def simulate(
+    builder: Builder, analyses: Mapping[str, Analysis], assumed: Assumed
+) -> Simulation | None:
+    """Simulates a step and a run.
+
+    ``analyses`` are of the builder's programs by name. Returns ``None`` without the
+    bounds of ``'train'`` and ``'decode'``.
+    """
+    train, decode = analyses.get('train'), analyses.get('decode')
+    if not (train and decode and train.bound and decode.bound):
+        return None
+    factors, topology = assumed.factors, decode.topology
+    P, N = builder.train.num_prompts, builder.sampling.num_rollouts
+    drawn = assumed.lengths.draw(P, N)
+    decoded = _decoder(builder, decode, factors)
+    peak = topology.chip.flops * topology.num_devices
+    share = share_of_passes(builder, drawn)
+    trained = share * train.bound
+    useful = share * train.program.useful_flops / peak
+    prompts = builder.forward_flops(responses=False) / peak
+    of_step = {
+        'decode': decoded(drawn, *builder.fit_grid()),
+        'prompts': (prompts, prompts / factors.mfu),
+        'train': (trained, max(trained, useful / factors.mfu)),
+    }
+    hosts = max(1, topology.num_chips // factors.chips_of_host)
+    state = builder.state()
+    saved = tree_bytes((state.params, state.opt_state)) / (hosts * factors.disk)
+    steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
+    counts = {'checkpoint': 1 + steps // assumed.checkpoint.every}
+    if assumed.num_problems and assumed.evaluation.every:
+        size, batches = _evaluation_batch(builder, assumed)
+        lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)
+        sampled = decoded(lengths, *_grid_of(builder, assumed.evaluation, size))
+        read = [x * assumed.num_problems / P for x in of_step['prompts']]
+        low, high = (batches * x + y for x, y in zip(sampled, read, strict=True))
+        besides['evaluation'] = low, high
+        counts['evaluation'] = 1 + steps // assumed.evaluation.every
+    step = sum(x for x, _ in of_step.values()), sum(x for _, x in of_step.values())
+    run = tuple(
+        steps * step[i] + sum(n * besides[name][i] for name, n in counts.items())
+        for i in range(2)
+    )
+    return Simulation(of_step, besides, step, (run[0], run[1]))
+
+
+def _decoder(
+    builder: Builder, decode: Analysis, factors: Factors
+) -> Callable[[np.ndarray, Work, Size], tuple[float, float]]:
+    """Makes a function of lengths ``[P, N]`` and their grid: seconds, twice."""
+    account, cost = decoding.account_of(builder), _step_cost(builder, decode, factors)
+
+    def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
+        cells = lengths.size // (work.problems * work.rollouts)
+        parts = replay(cut_into_cells(lengths, work), work, first, account)
+        costs = [(x.steps, cost(x, cells)) for x in parts]
+        low, high = (sum(n * seconds[i] for n, seconds in costs) for i in range(2))
+        return low, high
+
+    return decoded
+
+
+def _step_cost(
+    builder: Builder, decode: Analysis, factors: Factors
+) -> Callable[[Decoded, int], tuple[float, float]]:
+    """Makes a function of a grid and the number of cells: seconds of a step, twice."""
+    chip, arch = decode.topology.chip, builder.policy.arch
+    work, first = builder.fit_grid()
+    weights = shard_bytes(builder.decoding_weights())
+    context = builder.data.max_prompt_tokens
+
+    def read(size: Size, ring: int) -> float:
+        return weights + work.used_bytes(size, ring)
+
+    added = 1.0
+    if decode.costs is not None:
+        added = decode.costs.memory / read(first, work.response_tokens)
+    network = decode.seconds.get('network', 0.0)
+
+    def cost(of: Decoded, cells: int) -> tuple[float, float]:
+        traffic = added * read(of.size, of.ring) / chip.memory_bandwidth
+        flops = decode_flops(
+            arch, sequences=of.size.total * cells, context_tokens=context + of.ring
+        )
+        compute = flops / (chip.flops * decode.topology.num_devices)
+        bound = max(traffic, compute, network)
+        slower = max(traffic / factors.bandwidth, compute / factors.mfu, network)
+        return bound, slower
+
+    return cost
+
+
+def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:
+    """Returns the problems of a batch, and how many batches there are."""
+    axes, total = sharding.RULES['batch'], assumed.num_problems
+    shares = math.prod(builder.mesh.shape[axis] for axis in axes)
+    size = assumed.evaluation.batch_size or -(-total // shares) * shares
+    return size, -(-total // size)
+
+
+def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work, Size]:
+    """Returns the grid of an evaluation's batch, as setup.py limits it."""
+    work, first = builder.fit_grid()
+    limit = builder.sampling.max_cache_bytes
+    if not evaluation.batch_size:
+        limit = limit or work.cache_bytes(first)
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        return sampler.fit_grid(
+            builder.policy.arch,
+            num_prompts=size,
+            num_rollouts=evaluation.num_responses,
+            prompt_tokens=builder.data.max_prompt_tokens,
+            max_response_tokens=builder.sampling.max_response_tokens,
+            max_cache_bytes=limit,
+        )
+
+
+def describe(
+    builder: Builder, analyses: Sequence[Analysis], assumed: Assumed | None
+) -> list[str]:
+    """Simulates a step and a run, and writes them as Markdown; nothing if unknown."""
+    by_name = {analysis.program.name: analysis for analysis in analyses}
+    found = simulate(builder, by_name, assumed) if assumed else None
+    if assumed is None or found is None:
+        return []
+
+    def row(name: str, values: Sequence[float], unit: str = ' s') -> str:
+        cells = ' | '.join(f'{f"{value:,.1f}{unit}":>14}' for value in values)
+        return f'| {name:<20} | {cells} |'
+
+    hours = [x / 3600 for x in found.run]
+    chip_hours = [x * analyses[0].topology.num_chips for x in hours]
+    rows = [row(name, x) for name, x in found.of_step.items()]
+    rows += [row('step', found.step)]
+    rows += [row(f'one {name}', x) for name, x in found.besides.items()]
+    rows += [
+        row(f'{builder.train.steps:,} steps', hours, ' h'),
+        row('chip-hours', chip_hours, ''),
+    ]
+    if assumed.price:
+        rows.append(row('price', [x * assumed.price for x in chip_hours], ''))
+    factors, ending = assumed.factors, 'evaluations count nothing: see --eval_problems'
+    if assumed.num_problems:
+        ending = f'an evaluation has {assumed.num_problems:,} problems'
+    return [
+        '',
+        f'Simulated, lengths {assumed.lengths.name} '
+        f'(mean {assumed.lengths.mean:,.0f}). '
+        f'Expected: {factors.mfu:.0%} of the FLOP/s, {factors.bandwidth:.0%} of the '
+        f'memory bandwidth in decoding, {factors.disk / 1e9:g} GB/s a host to the '
+        f'disk; {ending}.',
+        '',
+        f'| {"":<20} | {"at least":>14} | {"expected":>14} |',
+        f'| {"-" * 20} | {"-" * 13}: | {"-" * 13}: |',
+        *rows,
+    ]

@@ -1,0 +1,77 @@
+"""How many problems an evaluation samples at a time, and in how much memory.
+
+``eval.batch_size=0`` samples all problems in one call. Prompts then run as rows become
+free, so the keys and values of a training step's rollouts leave enough memory, whatever
+the number of problems.
+"""
+
+import math
+
+from absl import logging
+from jax.sharding import Mesh
+
+from passk_jax import sharding
+from passk_jax.config import ExperimentConfig
+from passk_jax.data.batches import TokenizedProblems
+from passk_jax.models.arch import Arch
+from passk_jax.setup import capacity, memory
+
+# Of the memory of a device, the part that an evaluation takes is at most one of these.
+_LARGEST_PART = 2
+
+
+def batch_size(
+    config: ExperimentConfig, mesh: Mesh, tokenized: TokenizedProblems
+) -> int:
+    """Returns the problems of a batch: those of the configuration, or all.
+
+    All are a multiple of the mesh. Their pictures are on the devices together, and
+    responses that the mesh does not divide cannot wait. Then a batch is no larger than
+    one of training.
+    """
+    train, responses = config.train, config.eval.num_responses
+    if config.eval.batch_size:
+        return config.eval.batch_size
+    shares, rollouts = _shares(mesh, 'batch'), _shares(mesh, 'rollouts')
+    size = -(-len(tokenized.indices) // shares)
+    if tokenized.pictured or responses % rollouts:
+        local = config.sampling.num_rollouts // rollouts
+        most = train.num_prompts * min(responses, local) // responses
+        size = min(size, max(1, most // shares))
+    return size * shares
+
+
+def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+    """Returns the most bytes of an evaluation's keys and values; 0: no limit.
+
+    It is at most a part of the memory: a run may be evaluated on smaller devices.
+    """
+    limit = config.sampling.max_cache_bytes
+    waits = config.eval.num_responses % _shares(mesh, 'rollouts') == 0
+    if config.eval.batch_size or limit or not waits:
+        return limit
+    room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART
+    return min(memory.training_cache(config, arch, mesh), room)
+
+
+def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:
+    """Warns of an evaluation that decodes much less at a time than a training step.
+
+    On CPU devices, which share a host, it does not.
+    """
+    if mesh.size == 1 or mesh.devices.flat[0].platform == 'cpu':
+        return
+    size = config.eval.batch_size * config.eval.num_responses
+    of_step = config.train.num_prompts * config.sampling.num_rollouts
+    if config.eval.every and 0 < 2 * size < of_step:
+        logging.warning(
+            'eval.batch_size=%d decodes %d responses at a time, and a training step '
+            '%d: an evaluation leaves devices idle. eval.batch_size=0 samples all '
+            'problems in the memory of a step',
+            *(config.eval.batch_size, size, of_step),
+        )
+
+
+def _shares(mesh: Mesh, axis: str) -> int:
+    """Counts the devices among which the mesh splits a logical axis."""
+    return math.prod(mesh.shape[x] for x in sharding.RULES[axis])

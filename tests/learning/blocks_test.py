@@ -1,0 +1,203 @@
+"""Blocks of packed rows: every response once, and the step that it would have been."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.learning import blocks
+from passk_jax.learning.batch_loss import Batch
+from passk_jax.learning.blocks import BlockSize
+from passk_jax.planning import lengths as distributions
+from tests.learning.update_packing_test import EVERYTHING, PAD, assert_same_step
+from tests.learning.update_test import (
+    LOSS,
+    N,
+    P,
+    T,
+    make_advantages,
+    make_rollouts,
+    run_step,
+)
+
+WHOLE = {'loss': LOSS, 'num_updates': 2, 'num_micro_batches': 2}
+DEALT = WHOLE | {'deals': True}
+WIDTH = 16
+
+
+def draw(seed, prompts=5, rollouts=8):
+    rng = np.random.default_rng(seed)
+    lengths = np.ceil(rng.lognormal(np.log(4), 0.9, (prompts, rollouts)))
+    return (
+        np.clip(lengths, 1, WIDTH).astype(np.int32),
+        rng.uniform(size=(prompts, rollouts)) < rng.uniform(),
+    )
+
+
+@pytest.mark.parametrize('powers', [False, True])
+@pytest.mark.parametrize('seed', range(4))
+def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
+    lengths, signal = draw(seed)
+    sizes = (BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed]),)
+    if powers:
+        sizes = blocks.power_sizes([8, 7, 4, 1][seed])
+    packed = blocks.pack_rows(lengths, signal, width=WIDTH)
+    planned = blocks.plan_passes(packed, signal, sizes)
+    rollouts = make_rollouts()
+    zeros = np.zeros((*lengths.shape, WIDTH), np.float32)
+    batch = Batch(
+        dataclasses.replace(
+            rollouts,
+            prompts=jax.tree.map(lambda x: x[: len(lengths)], rollouts.prompts),
+            tokens=zeros.astype(np.int32),
+            lengths=lengths,
+            stopped=signal,
+            **dict.fromkeys(
+                ('sampler_log_probs', 'untruncated_log_probs', 'entropies'), zeros
+            ),
+        ),
+        signal.astype(np.float32),
+        packing=packed,
+    )
+    batch = jax.tree.map(jnp.asarray, batch)
+    seen, learned, used = np.zeros_like(lengths), np.zeros_like(signal), 0
+    for size, passes in zip(sizes, planned, strict=True):
+        kinds = np.asarray(passes.kinds)
+        assert (np.diff(kinds) <= 0).all()
+        for prompts, first, kind in zip(
+            passes.prompts, passes.first_rows, kinds, strict=True
+        ):
+            part = blocks.take(batch, prompts, first, rows=size.rows)
+            there = np.asarray(part.rollouts.lengths)
+            assert kind or not there.any()
+            used += (kind > 0) * size.blocks * size.rows
+            for p, row, places, now in zip(
+                prompts, there, part.packing.rows, part.advantages, strict=True
+            ):
+                np.testing.assert_array_equal(row[row > 0], lengths[p][row > 0])
+                np.testing.assert_array_equal(now, signal[p])
+                seen[p] += row > 0
+                learned[p] |= (row > 0) & (kind == 2)
+                at = np.asarray(places)[row > 0]
+                assert at.max(initial=0) < size.rows
+    np.testing.assert_array_equal(seen, 1)
+    assert learned[signal].all()
+    if powers:
+        # No row of a block is empty.
+        assert used == packed.num_rows.sum()
+    else:
+        size = sizes[0]
+        needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
+        assert used == math.ceil(needed / size.blocks) * size.blocks * size.rows
+
+
+@pytest.mark.parametrize('changes', [{}, EVERYTHING, {'epochs': 2}])
+def test_dealing_changes_neither_the_update_nor_its_metrics(changes):
+    rollouts = make_rollouts(pad=PAD)
+    plain = run_step(rollouts=rollouts, **(WHOLE | changes))
+    dealt = run_step(rollouts=rollouts, **(DEALT | changes))
+    assert_same_step(plain, dealt)
+    assert dealt[1]['padding'] < 0.8 * plain[1]['padding']
+
+
+@pytest.mark.parametrize('micro_batches', [1, 4])
+def test_the_pass_changes_nothing(micro_batches):
+    rollouts = make_rollouts(pad=PAD)
+    changes = {'num_micro_batches': micro_batches, 'rollout_parts': 2}
+    assert_same_step(
+        run_step(rollouts=rollouts, **WHOLE),
+        run_step(rollouts=rollouts, **(DEALT | changes)),
+    )
+
+
+@pytest.mark.parametrize('sizes', [(2, 2, 2, 1), (1, 2, 1, 2), (1, 1, 4, 1)])
+def test_a_mesh_changes_nothing(sizes):
+    axes = dict(zip(sharding.MESH_AXES, sizes, strict=True))
+    devices = jax.devices()[: math.prod(sizes)]
+    mesh = sharding.make_mesh(**axes, devices=devices)
+    rollouts = make_rollouts(pad=PAD)
+    dealt = run_step(rollouts=rollouts, mesh=mesh, **DEALT)
+    assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt, atol=5e-6)
+
+
+def test_responses_without_a_gradient_are_measured_and_not_learned_from():
+    advantages = make_advantages()
+    advantages[::2], advantages[1, ::2] = 0, 0
+    rollouts = make_rollouts(pad=PAD)
+    settings = {'rollouts': rollouts, 'advantages': advantages}
+    dealt = run_step(**settings, **DEALT)
+    assert_same_step(run_step(**settings, **WHOLE), dealt)
+    _, metrics = run_step(
+        rollouts=rollouts, advantages=np.zeros_like(advantages), **DEALT
+    )
+    assert metrics['grad_norm'] == 0
+    assert metrics['entropy'] > 0
+
+
+def test_what_the_limit_cut_off_has_no_gradient_either():
+    loss = dataclasses.replace(LOSS, mask_truncated=True, aggregation='sequence')
+    stopped = np.random.default_rng(2).uniform(size=(P, N)) < 0.6
+    rollouts = dataclasses.replace(make_rollouts(pad=PAD), stopped=stopped)
+    changes = {'loss': loss, 'rollouts': rollouts}
+    assert_same_step(run_step(**(WHOLE | changes)), run_step(**(DEALT | changes)))
+
+
+def test_full_responses_with_a_signal_leave_nothing_to_save():
+    whole = np.full((P, N), T + PAD, np.int32)
+    rollouts = dataclasses.replace(make_rollouts(pad=PAD), lengths=whole)
+    plain = run_step(rollouts=rollouts, **WHOLE)
+    dealt = run_step(rollouts=rollouts, **DEALT)
+    assert_same_step(plain, dealt)
+    assert dealt[1]['padding'] == 0
+
+
+def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
+    settings = {'rollouts': make_rollouts(pad=PAD), **DEALT}
+    _, one = run_step(**settings)
+    _, four = run_step(**settings, advantages=4 * make_advantages())
+    assert four['grad_norm'] == 4 * one['grad_norm']
+
+
+@pytest.mark.parametrize(('rollout', 'rows'), [(1, 2), (4, 4)])
+def test_blocks_fit_in_the_memory_of_a_pass(rollout, rows):
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=rollout, tensor=4 // rollout)
+    tokens = {'prompt_tokens': 100, 'row_tokens': 256}
+    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        (size,) = choose(num_prompts=8, most_rollouts=16)
+        assert size.rows == rows
+        assert size.blocks % 2 == 0
+        needed = size.blocks * (100 + size.rows * 256)
+        assert needed <= 8 * (100 + 16 * 256)
+        # At least a block on every device, of no more rollouts than fit.
+        assert choose(num_prompts=1, most_rollouts=2) == (BlockSize(2, 2),)
+
+
+def test_a_processor_has_blocks_of_every_power_of_two():
+    mesh = sharding.one_device_mesh(jax.devices()[0])
+    tokens = {'prompt_tokens': 100, 'row_tokens': 256}
+    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
+    found = choose(num_prompts=2, most_rollouts=4)
+    assert found == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
+    assert choose(num_prompts=9, most_rollouts=16)[0] == BlockSize(16, 1)
+
+
+def test_where_half_of_the_positions_are_pads_three_fifths_are_computed():
+    """At SmolLM2's shape in benchmarks/packed_rows.py, prompts included."""
+    prompts, width, P, N = 100, 256, 8, 16
+    drawn = distributions.read('lognormal:128', limit=width).draw(P, N)
+    signal = np.ones((P, N), bool)
+    packed = blocks.pack_rows(jnp.asarray(drawn), signal, width=width)
+    sizes = blocks.power_sizes(N)
+    computed = sum(
+        int((passes.kinds > 0).sum()) * (prompts + size.rows * width)
+        for size, passes in zip(
+            sizes, blocks.plan_passes(packed, signal, sizes), strict=True
+        )
+    )
+    assert 0.5 < computed / (P * (prompts + N * width)) < 0.62

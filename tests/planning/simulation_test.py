@@ -1,0 +1,183 @@
+"""A simulated step, beside counts by hand."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from passk_jax.planning import lengths, simulation, topologies
+from passk_jax.planning.analysis import analyse
+from passk_jax.planning.flops import decode_flops
+from passk_jax.planning.programs import build
+from passk_jax.planning.simulation import Assumed, Decoded
+from passk_jax.sampling.scheduled.cost import Account, Pace
+from passk_jax.sampling.scheduled.grid import Size, Work
+from tests import tiny
+from tests.planning.conftest import make_builder
+
+# Decisions cost nothing, so the grid shrinks and the ring grows when they can.
+PACE = Pace(1, 1 / 2, 2, flops=1e9, bandwidth=1e9, decision=0.0)
+WORK = Work(
+    problems=4,
+    rollouts=8,
+    prompt_tokens=10,
+    response_tokens=128,
+    token_bytes=4,
+    num_layers=2,
+)
+
+
+def replay(of_rollouts, first=WORK.everything):
+    account = Account(PACE, 1000, 4000)
+    return simulation.replay(np.array(of_rollouts), WORK, first, account)
+
+
+def test_all_of_one_length_decode_together_to_the_end():
+    parts = replay([[100] * 32])
+    assert sum(x.steps for x in parts) == 100
+    assert {x.size for x in parts} == {WORK.everything}
+    assert parts[-1].ring == 128
+    assert parts[0].ring < 128
+
+
+def test_the_grid_shrinks_when_few_are_left_in_every_cell():
+    short = [10] * 24 + [100] * 8
+    parts = replay([short, short[::-1]])
+    assert sum(x.steps for x in parts if x.size == WORK.everything) == 10
+    assert parts[-1].size.total == 8
+    assert sum(x.steps for x in parts) == 100
+    # One cell that is full keeps the others waiting.
+    parts = replay([short, [100] * 32])
+    assert {x.size for x in parts} == {WORK.everything}
+
+
+def test_rows_take_the_next_rollouts():
+    parts = replay([[10] * 32], Size(2, 4))
+    assert sum(x.steps for x in parts) == 40
+    assert {x.size for x in parts} == {Size(2, 4)}
+    # Two of them are long: the others pass them by.
+    parts = replay([[30, 30, *[10] * 30]], Size(2, 4))
+    assert sum(x.steps for x in parts) == math.ceil((60 + 300) / 8 / 10) * 10
+
+
+def test_lengths_are_cut_into_cells_by_problem_and_rollout():
+    work = dataclasses.replace(WORK, problems=2, rollouts=2)
+    cells = simulation.cut_into_cells(np.arange(16).reshape(4, 4), work)
+    want = [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
+    assert cells.tolist() == want
+
+
+@pytest.fixture(scope='module')
+def planned():
+    """Programs by shapes, for a chip with figures."""
+    config = tiny.make_config(
+        train__packing='rows',
+        sampling__max_response_tokens=64,
+        sampling__num_rollouts=8,
+        train__steps=40,
+        eval__every=10,
+        eval__batch_size=0,
+    )
+    builder = make_builder(config)
+    topology = topologies.parse('gpu:h100x8')
+    analyses = {
+        name: analyse(build(builder, name), topology) for name in ('train', 'decode')
+    }
+    return config, builder, analyses
+
+
+def assume(config, text='', **changes):
+    found = lengths.read(text, limit=64)
+    return Assumed(found, config.eval, config.checkpoint, **changes)
+
+
+def test_a_step_of_full_responses_costs_what_the_programs_do(planned):
+    config, builder, analyses = planned
+    found = simulation.simulate(builder, analyses, assume(config))
+    train = analyses['train']
+    assert found.of_step['train'][0] == pytest.approx(train.bound)
+    chip = train.topology.chip
+    useful = train.program.useful_flops / (0.45 * 8 * chip.flops)
+    assert found.of_step['train'][1] == pytest.approx(max(useful, train.bound))
+    # Weights, prompts and a ring that grows, read once a step.
+    work, first = builder.fit_grid()
+    weights = sum(
+        math.prod(x.sharding.shard_shape(x.shape)) * x.dtype.itemsize
+        for x in builder.decoding_weights().values()
+    )
+    prompts = first.slots * work.prompt_tokens * work.token_bytes
+    rings = first.total * work.token_bytes
+    least = 64 * (weights + prompts + 32 * rings) / chip.memory_bandwidth
+    most = 64 * (weights + prompts + 64 * rings) / chip.memory_bandwidth
+    low, high = found.of_step['decode']
+    assert least <= low <= most
+    assert high == pytest.approx(low / 0.45)
+    assert found.step[0] == pytest.approx(sum(x for x, _ in found.of_step.values()))
+
+
+def test_a_run_adds_up(planned):
+    config, builder, analyses = planned
+    assumed = assume(config, num_problems=100)
+    found = simulation.simulate(builder, analyses, assumed)
+    evaluation, saved = (found.besides[x] for x in ('evaluation', 'checkpoint'))
+    saves = 1 + 40 // config.checkpoint.every
+    for i in range(2):
+        want = 40 * found.step[i] + 5 * evaluation[i] + saves * saved[i]
+        assert found.run[i] == pytest.approx(want)
+    without = simulation.simulate(builder, analyses, assume(config))
+    assert 'evaluation' not in without.besides
+
+
+def test_short_responses_cost_less_in_both(planned):
+    config, builder, analyses = planned
+    full = simulation.simulate(builder, analyses, assume(config))
+    short = simulation.simulate(builder, analyses, assume(config, 'constant:16'))
+    assert short.of_step['decode'][0] < 0.3 * full.of_step['decode'][0]
+    assert 0.2 < short.of_step['train'][0] / full.of_step['train'][0] < 0.6
+    prompts = dataclasses.replace(builder.train, packing='prompts')
+    padded = dataclasses.replace(builder, train=prompts)
+    again = simulation.simulate(padded, analyses, assume(config, 'constant:16'))
+    assert again.of_step['train'] == full.of_step['train']
+
+
+def test_an_evaluation_in_one_call_takes_less_than_one_in_small_batches(planned):
+    config, builder, analyses = planned
+    whole = assume(config, 'lognormal:16', num_problems=400)
+    small = dataclasses.replace(config.eval, batch_size=8)
+    found, other = (
+        simulation.simulate(builder, analyses, x).besides['evaluation'][0]
+        for x in (whole, dataclasses.replace(whole, evaluation=small))
+    )
+    assert found < 0.6 * other
+
+
+def test_where_compute_is_the_limit_it_is_counted(planned):
+    _, builder, analyses = planned
+    decode = analyses['decode']
+    slow = dataclasses.replace(decode.topology.chip, flops=1e6)
+    topology = dataclasses.replace(decode.topology, chip=slow)
+    decode = dataclasses.replace(decode, topology=topology)
+    cost = simulation._step_cost(builder, decode, simulation.Factors())
+    _, first = builder.fit_grid()
+    cells = 8 // 2
+    flops = decode_flops(
+        builder.policy.arch,
+        sequences=first.total * cells,
+        context_tokens=builder.data.max_prompt_tokens + 32,
+    )
+    low, high = cost(Decoded(1, first, 32), cells)
+    assert low == pytest.approx(flops / 8e6)
+    assert high == pytest.approx(flops / 8e6 / 0.45)
+
+
+def test_the_text_has_a_row_for_each_part(planned):
+    config, builder, analyses = planned
+    assumed = assume(config, 'lognormal:16', num_problems=100, price=3.0)
+    text = '\n'.join(simulation.describe(builder, list(analyses.values()), assumed))
+    for name in ('decode', 'prompts', 'train', 'step', 'one evaluation', 'price'):
+        assert f'| {name}' in text
+    assert '40 steps' in text
+    assert 'log-normal' in text
+    assert not simulation.describe(builder, [analyses['decode']], assumed)
+    assert not simulation.describe(builder, list(analyses.values()), None)

@@ -1,0 +1,71 @@
+"""How many problems an evaluation samples at a time."""
+
+import types
+
+import numpy as np
+import pytest
+
+from passk_jax import sharding
+from passk_jax.setup import evaluation, memory
+from tests import tiny
+
+
+def problems(count, pictured=None):
+    return types.SimpleNamespace(indices=range(count), pictured=pictured)
+
+
+def make_mesh(fsdp=2, rollout=2):
+    return sharding.make_mesh(data=1, fsdp=fsdp, rollout=rollout, tensor=-1)
+
+
+def test_all_problems_are_a_batch_that_the_mesh_divides():
+    config = tiny.make_config(eval__batch_size=0, eval__num_responses=4)
+    mesh = make_mesh()
+    assert evaluation.batch_size(config, mesh, problems(101)) == 102
+    assert evaluation.batch_size(config, mesh, problems(1)) == 2
+    config = tiny.make_config(eval__batch_size=5)
+    assert evaluation.batch_size(config, mesh, problems(101)) == 5
+
+
+@pytest.mark.parametrize(
+    ('responses', 'pictured', 'want'),
+    # 8 prompts with 4 rollouts, 2 on each device: as many rows, and no more prompts.
+    [(4, object(), 4), (3, None, 4), (1, object(), 8)],
+)
+def test_what_cannot_wait_has_batches_of_a_training_step(responses, pictured, want):
+    config = tiny.make_config(
+        eval__batch_size=0,
+        eval__num_responses=responses,
+        train__num_prompts=8,
+        sampling__num_rollouts=4,
+    )
+    size = evaluation.batch_size(config, make_mesh(), problems(101, pictured))
+    assert size == want
+
+
+def test_an_evaluation_of_all_has_the_memory_of_a_step():
+    setup = tiny.make_setup(tiny.make_config(eval__batch_size=0))
+    of_step = memory.training_cache(setup.config, setup.policy.arch, setup.mesh)
+    assert setup.evaluate().sample.max_cache_bytes == of_step > 0
+    setup = tiny.make_setup(tiny.make_config())
+    assert setup.evaluate().sample.max_cache_bytes == 0
+    limited = tiny.make_config(eval__batch_size=0, sampling__max_cache_bytes=10**6)
+    assert tiny.make_setup(limited).evaluate().sample.max_cache_bytes == 10**6
+
+
+def test_it_is_no_more_than_half_of_a_device(monkeypatch):
+    monkeypatch.setattr(evaluation.capacity, 'device_bytes', lambda device: 2000)
+    setup = tiny.make_setup(tiny.make_config(eval__batch_size=0))
+    assert setup.evaluate().sample.max_cache_bytes == 1000
+
+
+@pytest.mark.parametrize(('size', 'warns'), [(1, True), (0, False), (64, False)])
+def test_a_small_batch_on_many_devices_is_warned_of(size, warns, caplog):
+    config = tiny.make_config(eval__batch_size=size, sampling__num_rollouts=8)
+    for platform, count in (('tpu', 4), ('tpu', 1), ('cpu', 4)):
+        caplog.clear()
+        devices = np.array([types.SimpleNamespace(platform=platform)], object)
+        mesh = types.SimpleNamespace(size=count, devices=devices)
+        evaluation.warn_of_idle_devices(config, mesh)
+        expected = warns and (platform, count) == ('tpu', 4)
+        assert ('leaves devices idle' in caplog.text) == expected
