@@ -14,7 +14,8 @@ The same with black pictures, to see what is right without sight:
     python -m passk_jax.train --config=configs/visual_counting.py:sight=blind \\
         --workdir=runs/visual_counting_blind
 
-The warm start ends early on purpose, as in configs/maze_tiny.py.
+``experts=8`` gives each layer 8 experts, of which a token runs two, as in the paper's
+policy. The warm start ends early on purpose, as in configs/maze_tiny.py.
 
 Time: 103 CPU seconds of one core, compilation and evaluations included. Result of seed
 0, on 1,024 test problems with 32 responses each, before and after 300 steps: Pass@1
@@ -28,7 +29,7 @@ from configs import arguments, maze_tiny
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """Returns the configuration of ``sight=full`` or ``sight=blind``."""
+    """Returns the configuration; ``sight`` is full or blind, ``experts`` 0 or 8."""
     config = maze_tiny.get_config()
     config.name = 'visual_counting'
     add_tower(config, argument)
@@ -65,10 +66,20 @@ def get_config(argument: str = '') -> ConfigDict:
 
 def add_tower(config: ConfigDict, argument: str) -> None:
     """Adds a tower to the policy of configs/maze_tiny.py; a patch is 4 x 4 pixels."""
-    choices = {'sight': ('full', 'blind')}
-    values = arguments.parse(argument, defaults={'sight': 'full'}, choices=choices)
+    values = arguments.parse(
+        argument,
+        defaults={'sight': 'full', 'experts': 0},
+        choices={'sight': ('full', 'blind'), 'experts': (0, 8)},
+    )
     config.data.blank_pictures = values['sight'] == 'blind'
     config.model.family = 'qwen3_vl'
+    if values['experts']:
+        config.model.family = 'qwen3_vl_moe'
+        config.model.arch.num_experts = values['experts']
+        # A token runs as many parameters as without experts.
+        config.model.arch.experts_per_token = 2
+        config.model.arch.mlp_dim //= 2
+        config.model.arch.norm_topk_prob = True
     config.model.train_vision = True
     config.model.arch.vision.update(
         {

@@ -19,7 +19,7 @@ from configs import maze_tiny, visual_counting
 
 
 def get_config(argument: str = '') -> ConfigDict:
-    """Returns the configuration of ``sight=full`` or ``sight=blind``."""
+    """Returns the configuration; the arguments are those of visual_counting.py."""
     config = maze_tiny.get_config()
     config.name = 'visual_maze'
     visual_counting.add_tower(config, argument)

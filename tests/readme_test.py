@@ -287,7 +287,9 @@ MEANING = {
         {'train.dynamic_sampling_rounds': 9, 'loss.mask_truncated': True}
     ],
     'truncated importance sampling of the sampler': [{'loss.sampler_weight_cap': 2.0}],
-    'packed responses in the learner': [{'train.packing': 'rows', 'train.pack_sizes': 0}],
+    'packed responses in the learner': [
+        {'train.packing': 'rows', 'train.pack_sizes': 0}
+    ],
     'draws that follow difficulty': [{'train.follow_difficulty': 0.9}],
     'real-valued rewards': estimators('pass_at_k_real'),
     'advantages of other papers': estimators(*BEYOND_THE_PAPER),

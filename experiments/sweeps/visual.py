@@ -4,11 +4,13 @@
     python -m passk_jax.sweep --config=experiments/sweeps/visual.py:task=maze
 
 The rows of the paper's table ``tab:main_seedvl``, on configs/visual_counting.py and
-configs/visual_maze.py: no training (Baseline), Pass@1 Training, Pass@k Training, half
-of the steps by each, and Pass@k Training on black pictures, which shows what is right
-without sight. A seed decides the warm start, the batches and the draws of every arm.
+configs/visual_maze.py with experts: no training (Baseline), Pass@1 Training, Pass@k
+Training, half of the steps by each, and Pass@k Training on black pictures, which shows
+what is right without sight. A seed decides the warm start, the batches and the draws of
+every arm.
 
-Expected, written before the first run:
+Expected, written before the first run of the sweep; one seed of counting had been seen,
+to choose the rate and the steps:
 
 1. Pass@1 and Pass@k Training both end above the Baseline in Pass@1, by at least .05.
 2. In mazes, Pass@k Training ends above Pass@1 Training in Pass@32, and below it in
@@ -29,7 +31,7 @@ _STEPS = {'counting': 300, 'maze': 300}
 def get_sweep(argument: str = '') -> Sweep:
     """Returns what is compared on ``task=counting`` or ``task=maze``."""
     task = arguments.parse(argument, choices={'task': _STEPS})['task']
-    config, steps = f'configs/visual_{task}.py', _STEPS[task]
+    config, steps = f'configs/visual_{task}.py:experts=8', _STEPS[task]
     pass_at_1 = {'advantage.name': 'pass_at_1'}
     pass_at_k = {'advantage.name': 'pass_at_k', 'train.steps': steps}
     # The least step, at a rate that changes nothing.
@@ -49,7 +51,7 @@ def get_sweep(argument: str = '') -> Sweep:
                 pass_at_k | half,
                 (Stage('pass_at_1', pass_at_1 | half),),
             ),
-            Arm('blind', 'Pass@4 Training, blind', f'{config}:sight=blind', pass_at_k),
+            Arm('blind', 'Pass@4 Training, blind', f'{config},sight=blind', pass_at_k),
         ),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),

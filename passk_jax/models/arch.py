@@ -299,6 +299,11 @@ def arch_from_scratch(
     sizes = {k: x for k, x in sizes.items() if k not in family.pieces}
     vision = None
     if family.vision:
+        if family.vision.pieces:
+            raise InputError(
+                f'a tower of model.family={config.family!r} cannot be made from '
+                'scratch: take qwen3_vl or qwen3_vl_moe, or set model.source'
+            )
         vision = Vision(**tower, frames=2, image_token=image_token)
         if len(vision.taps) >= (num_layers := config.arch.num_layers):
             raise InputError(

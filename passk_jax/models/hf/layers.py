@@ -138,7 +138,20 @@ def position_fields(arch: Arch, family: Family, *, num_tokens: int) -> dict[str,
     name = THETAS[KINDS[True]]
     if name in family.window_fields and local and not hf_rope.rope_scaling(local):
         fields[name] = local.theta
+    elif family.ropes_by_kind and name not in family.window_fields and local:
+        published = transformers.AutoConfig.for_model(family.model_type)
+        theta = published.rope_parameters[KINDS[True]]['rope_theta']
+        if {rope.theta, local.theta} != {theta}:
+            # The older spelling has one base, which is that of some layers only.
+            by_kind = dict(zip(KINDS, map(_parameters, (rope, local)), strict=True))
+            return {'max_position_embeddings': num_tokens, 'rope_parameters': by_kind}
     return fields
+
+
+def _parameters(rope: Rope) -> dict[str, Any]:
+    """Makes the fields of one kind's rope, in the spelling of transformers 5."""
+    scaling = hf_rope.rope_scaling(rope) or {'rope_type': rope.kind}
+    return {**scaling, 'rope_theta': rope.theta}
 
 
 def read_ropes(
@@ -197,7 +210,9 @@ def check_base_of_windows(
     Olmo 3's ``rope_theta`` is the base of all layers, and its layers with a window
     would get transformers' default instead.
     """
-    if not family.ropes_by_kind or THETAS[KINDS[True]] in family.window_fields:
+    kinds = getattr(config, 'layer_types', None) or KINDS
+    by_kind = family.ropes_by_kind and KINDS[True] in kinds
+    if not by_kind or THETAS[KINDS[True]] in family.window_fields:
         return
     stated = fields.get('rope_parameters') or {}
     far, near = (stated.get(kind) or {} for kind in KINDS)

@@ -1,4 +1,5 @@
 import copy
+import dataclasses
 import json
 import math
 import re
@@ -372,3 +373,26 @@ def test_a_number_of_layers_that_no_model_has_is_refused_at_once(layers):
             remat='none',
             attention='plain',
         )
+
+
+@pytest.mark.parametrize('near', [1e6, 5e5])
+@pytest.mark.parametrize('far', ROPES, ids=lambda rope: rope.kind)
+def test_olmo3_states_the_base_of_each_kind_of_layer(tmp_path, far, near):
+    arch = oracle.family_arch('olmo3', rope=far, head_dim=6)
+    plain = arch.layers[0]
+    local = dataclasses.replace(plain, rope=Rope('default', near), window=4)
+    layers = (local, dataclasses.replace(plain, rope=far, window=0))
+    arch = dataclasses.replace(arch, layers=layers, num_layers=4)
+    fields = hf_config.hf_config_fields(
+        arch,
+        family_of('olmo3'),
+        dtype='float32',
+        max_positions=64,
+        eos_token_ids=(1,),
+        pad_token_id=0,
+    )
+    (tmp_path / 'config.json').write_text(json.dumps(fields))
+    assert read(str(tmp_path), family='olmo3').layers == layers
+    theirs = transformers.AutoConfig.from_pretrained(tmp_path).rope_parameters
+    assert theirs['sliding_attention']['rope_theta'] == near
+    assert theirs['full_attention']['rope_theta'] == far.theta
