@@ -41,6 +41,7 @@ LOSS = LossConfig(
     kl_estimator='k3',
     mask_truncated=False,
     sampler_weight_cap=0.0,
+    router_aux_coef=0.0,
 )
 OPTIMIZER = OptimizerConfig(
     name='adamw',

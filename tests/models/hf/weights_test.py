@@ -95,6 +95,7 @@ class Recorder:
 
     def __init__(self, stored, reads):
         self.stored, self.reads = stored, reads
+        self.get_shape = stored.get_shape
 
     def __getitem__(self, parts):
         values = self.stored[parts]
