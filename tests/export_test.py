@@ -80,7 +80,13 @@ def assert_generates_as_the_run(directory, config, workdir, *, step):
             turn, add_generation_prompt=True, return_tensors='pt', return_dict=True
         )
         assert inputs['input_ids'][0].tolist() == ids
-        theirs = model.generate(**inputs, do_sample=False, max_new_tokens=T)
+        # Ids that no token has are not sampled here.
+        unused = [
+            *range(setup.policy.num_tokens, model.get_output_embeddings().out_features)
+        ]
+        theirs = model.generate(
+            **inputs, do_sample=False, max_new_tokens=T, suppress_tokens=unused or None
+        )
         length = int(ours.lengths[0, 0])
         response = theirs[0, len(ids) :].tolist()
         assert response == np.asarray(ours.tokens[0, 0, :length]).tolist()

@@ -194,12 +194,16 @@ class Builder:
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Makes the shapes that a function returns, sharded by its last constraints.
 
+        An argument that it returns as it is stays as it is.
+
         Raises:
             ValueError: an array has no constraint; scalars need none.
         """
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
             traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        specs = {
+        inputs = zip(traced.jaxpr.invars, jax.tree.leaves(arguments), strict=True)
+        specs = {x: argument.sharding.spec for x, argument in inputs}
+        specs |= {
             equation.outvars[0]: equation.params['sharding'].spec
             for equation in traced.eqns
             if equation.primitive.name == 'sharding_constraint'
