@@ -269,7 +269,7 @@ def test_an_evaluation_is_no_part_of_a_steps_time(log, tmp_path):
         take_step(log, 1)
         log.flush()
     rows = tiny.read_lines(tmp_path / 'timing.jsonl')
-    assert sum(row['seconds'] for row in rows) < time.monotonic() - start - 0.2
+    assert rows[-1]['seconds'] < time.monotonic() - start - 0.2
     # What was waited for before it is one.
     assert rows[-1]['update_seconds'] > 0.02
 
