@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.on_arrays.batch import verify
 from passk_jax.tasks.enigmata.on_arrays.table import RULES
 from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle

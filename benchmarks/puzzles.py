@@ -10,7 +10,7 @@ problem count; problems that a split leaves out as repeats do not.
 import argparse
 import time
 
-from passk_jax.tasks.enigmata.draws import Draws
+from passk_jax.tasks.draws import Draws
 from passk_jax.tasks.enigmata.puzzle import LEVELS, Puzzle
 from passk_jax.tasks.enigmata.table import PUZZLES
 

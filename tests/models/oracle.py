@@ -38,7 +38,7 @@ OWN_VISION: dict[str, dict[str, Any]] = {
     'qwen2_5_vl': {
         'table_size': 0,
         'taps': (),
-        'window_size': 17,
+        'window_size': 20,
         'global_blocks': (1,),
     }
 }

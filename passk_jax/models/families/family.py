@@ -54,6 +54,7 @@ class Family:
             family has more than hf/config.py or another one.
         synonyms: other names of fields of ``config.json`` -> the published name.
         inert: fields of ``config.json`` that change no logit.
+        derives_head_dim: transformers ignores ``head_dim`` and divides the width.
         vision: what reads pictures; ``None``: nothing.
     """
 
@@ -67,6 +68,7 @@ class Family:
     sizes: Mapping[str, str] = dataclasses.field(default_factory=dict)
     synonyms: Mapping[str, str] = dataclasses.field(default_factory=dict)
     inert: frozenset[str] = frozenset()
+    derives_head_dim: bool = False
     vision: VisionFamily | None = None
 
 

@@ -9,6 +9,7 @@ FAMILY = Family(
     pieces=qwen2.FAMILY.pieces,
     fixed={'hidden_act': 'silu', 'attention_dropout': 0.0},
     window_fields=qwen2.FAMILY.window_fields,
+    derives_head_dim=True,
     vision=VisionFamily(
         text_type='qwen2_5_vl_text',
         vision_types=('qwen2_5_vl_vision', 'qwen2_5_vl'),

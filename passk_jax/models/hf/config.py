@@ -236,9 +236,13 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: Any) -> Arch:
             ours: getattr(config, hf_name, None)
             for ours, hf_name in _sizes(family).items()
         }
-        sizes['head_dim'] = (
-            sizes['head_dim'] or sizes['embed_dim'] // sizes['num_heads']
-        )
+        derived = sizes['embed_dim'] // sizes['num_heads']
+        sizes['head_dim'] = sizes['head_dim'] or derived
+        if family.derives_head_dim and sizes['head_dim'] != derived:
+            raise InputError(
+                f'head_dim={sizes["head_dim"]} must be hidden_size / '
+                f'num_attention_heads, {derived}, which transformers takes instead'
+            )
         if 'query_scalar' in sizes:
             sizes['query_scalar'] = _query_scalar(sizes, family)
         layers = hf_layers.read_layers(config, family)

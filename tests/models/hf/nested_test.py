@@ -239,6 +239,7 @@ OTHERS = {
         WINDOWED,
         {'rope_scaling__mrope_interleaved': True},
     ),
+    'head_dim=64 must be hidden_size': (WINDOWED, {'head_dim': 64}),
     'add up to 0 pairs, not 64': (WINDOWED, {'rope_scaling': None}),
     "only rope types ('default'": (WINDOWED, {'rope_scaling__mrope_section': None}),
     'spatial_patch_size=16 and patch_size=14 are two names of one field': (
