@@ -17,8 +17,8 @@ import time
 import jax
 import numpy as np
 
+from benchmarks import ours
 from passk_jax import sharding
-from passk_jax.config import LossConfig, OptimizerConfig
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.learning.batch_loss import BatchLoss
@@ -32,28 +32,8 @@ from passk_jax.types import Prompts, Rollouts
 
 MODEL = 'HuggingFaceTB/SmolLM2-135M-Instruct'
 P, N, S = 8, 16, 100
-LOSS = LossConfig(
-    clip_low=0.2,
-    clip_high=0.28,
-    aggregation='token',
-    entropy_coef=0.0,
-    kl_coef=0.0,
-    kl_estimator='k3',
-    mask_truncated=False,
-    sampler_weight_cap=0.0,
-    router_aux_coef=0.0,
-)
-OPTIMIZER = OptimizerConfig(
-    name='adamw',
-    learning_rate=1e-6,
-    warmup_updates=0,
-    schedule='constant',
-    b1=0.9,
-    b2=0.999,
-    eps=1e-8,
-    weight_decay=0.0,
-    max_grad_norm=1.0,
-)
+LOSS = dataclasses.replace(ours.LOSS, clip_high=0.28, aggregation='token')
+OPTIMIZER = dataclasses.replace(ours.OPTIMIZER, max_grad_norm=1.0)
 
 
 def main() -> None:

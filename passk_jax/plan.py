@@ -241,13 +241,16 @@ def plan_that_fits(
     if over:
         over = fits.with_temporaries(over, builder)
         lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))
-    unchanged = [
-        flag for key, flag in config_flags.items() if key not in result.overrides
-    ]
-    lines += summary.settings(
-        over, [*map(shlex.quote, unchanged), *flags(result.overrides)]
-    )
+    lines += summary.settings(over, _merge_flags(config_flags, result.overrides))
     return '\n'.join([*lines, '']), over is None
+
+
+def _merge_flags(
+    config_flags: Mapping[str, str], overrides: Mapping[str, Any]
+) -> list[str]:
+    """Returns the flags of a configuration with these overrides."""
+    unchanged = [flag for key, flag in config_flags.items() if key not in overrides]
+    return [*map(shlex.quote, unchanged), *flags(overrides)]
 
 
 def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:

@@ -169,10 +169,15 @@ def gathered(axes: tuple[str | None, ...]) -> tuple[str | None, ...]:
     return tuple(None if axis == 'embed' else axis for axis in axes)
 
 
+def count_shards(mesh: AnyMesh, axis: str) -> int:
+    """Counts the parts into which a mesh splits a logical axis."""
+    return math.prod(mesh.shape[a] for a in RULES[axis])
+
+
 def num_shards(axis: str, size: int) -> int:
     """Counts the parts of a logical axis of this size under ``jax.set_mesh``."""
     mesh = jax.sharding.get_abstract_mesh()
-    splits = 1 if mesh.empty else math.prod(mesh.shape[a] for a in RULES[axis])
+    splits = 1 if mesh.empty else count_shards(mesh, axis)
     return 1 if size % splits else splits
 
 

@@ -219,9 +219,7 @@ def parse(
         if not unparsed:
             raise InputError(f'{positional} are required{_example(main)}')
         parsed[positional], unparsed = unparsed, []
-    for name, value in parsed.items():
-        if files.is_bucket(value):
-            raise InputError(f'{name}={value!r} {files.NO_BUCKET}')
+    _reject_buckets(parsed)
     if unparsed:
         raise InputError(
             f'arguments not understood: {unparsed}; write every flag as --name=value, '
@@ -231,6 +229,12 @@ def parse(
     if config is not None:
         parsed['config'] = configs.from_config_dict(config)
     return parsed
+
+
+def _reject_buckets(parsed: Mapping[str, Any]) -> None:
+    for name, value in parsed.items():
+        if files.is_bucket(value):
+            raise InputError(f'{name}={value!r} {files.NO_BUCKET}')
 
 
 def _define(

@@ -216,7 +216,7 @@ def fit(analysis: Analysis, builder: Builder) -> Fit:
     if not analysis.memory.limit or unknown or limited:
         return Fit(None, None)
     longest = _edge(analysis, builder, 'sampling.max_response_tokens', _TILE)
-    shares = math.prod(builder.mesh.shape[axis] for axis in sharding.RULES['batch'])
+    shares = sharding.count_shards(builder.mesh, 'batch')
     mini = train.mini_batch_prompts
     if not works_by_pass(name):
         step = math.lcm(shares, mini)

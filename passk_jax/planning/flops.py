@@ -21,7 +21,7 @@ import numpy as np
 
 from passk_jax.models.arch import Arch, Vision
 from passk_jax.models.feed_forward import FEED_FORWARDS
-from passk_jax.sharding import RULES, axes_of
+from passk_jax.sharding import RULES, axes_of, count_shards
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _expert_shards(equation: Any) -> int:
         equation.invars, equation.params['in_specs'], strict=True
     ):
         if variable.aval.ndim == 3 and axes_of((*spec, None)[0]) == axes:
-            return math.prod(equation.params['mesh'].shape[axis] for axis in axes)
+            return count_shards(equation.params['mesh'], 'experts')
     return 1
 
 

@@ -284,8 +284,7 @@ def _step_cost(
 
 def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:
     """Returns the problems of a batch, and how many batches there are."""
-    axes, total = sharding.RULES['batch'], assumed.num_problems
-    shares = math.prod(builder.mesh.shape[axis] for axis in axes)
+    total, shares = assumed.num_problems, sharding.count_shards(builder.mesh, 'batch')
     size = assumed.evaluation.batch_size or -(-total // shares) * shares
     return size, -(-total // size)
 

@@ -5,8 +5,6 @@ free, so the keys and values of a training step's rollouts leave enough memory, 
 the number of problems.
 """
 
-import math
-
 from absl import logging
 from jax.sharding import Mesh
 
@@ -32,7 +30,10 @@ def batch_size(
     train, responses = config.train, config.eval.num_responses
     if config.eval.batch_size:
         return config.eval.batch_size
-    shares, rollouts = _shares(mesh, 'batch'), _shares(mesh, 'rollouts')
+    shares, rollouts = (
+        sharding.count_shards(mesh, 'batch'),
+        sharding.count_shards(mesh, 'rollouts'),
+    )
     size = -(-len(tokenized.indices) // shares)
     if tokenized.pictured or responses % rollouts:
         local = config.sampling.num_rollouts // rollouts
@@ -47,7 +48,7 @@ def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
     It is at most a part of the memory: a run may be evaluated on smaller devices.
     """
     limit = config.sampling.max_cache_bytes
-    waits = config.eval.num_responses % _shares(mesh, 'rollouts') == 0
+    waits = config.eval.num_responses % sharding.count_shards(mesh, 'rollouts') == 0
     if config.eval.batch_size or limit or not waits:
         return limit
     room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART
@@ -70,8 +71,3 @@ def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:
             'problems in the memory of a step',
             *(config.eval.batch_size, size, of_step),
         )
-
-
-def _shares(mesh: Mesh, axis: str) -> int:
-    """Counts the devices among which the mesh splits a logical axis."""
-    return math.prod(mesh.shape[x] for x in sharding.RULES[axis])

@@ -336,6 +336,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         frozen_dtype=config.model.frozen_dtype,
         replay_routing=config.model.replay_routing,
     )
+    # It refuses a loss of experts without experts, before any weights are read.
     for stage in stages_of(config):
         BatchLoss.configured(policy, stage.config.loss, stage.config.sampling)
     sizes = config.model.source or config.model.arch

@@ -72,6 +72,17 @@ class Family:
     vision: VisionFamily | None = None
 
 
+VISION_SIZES: Mapping[str, str] = {
+    'depth': 'depth',
+    'embed_dim': 'hidden_size',
+    'num_heads': 'num_heads',
+    'mlp_dim': 'intermediate_size',
+    'patch_size': 'patch_size',
+    'frames': 'temporal_patch_size',
+    'merge_size': 'spatial_merge_size',
+}
+"""What all towers have of ``VisionFamily.sizes``."""
+
 QWEN_WINDOWS = frozenset(
     {'layer_types', 'max_window_layers', 'sliding_window', 'use_sliding_window'}
 )

@@ -1,7 +1,7 @@
 """Qwen2.5-VL: Qwen2 with a tower whose blocks look at windows of a picture."""
 
 from passk_jax.models.families import qwen2
-from passk_jax.models.families.family import Family, VisionFamily
+from passk_jax.models.families.family import VISION_SIZES, Family, VisionFamily
 
 FAMILY = Family(
     model_type='qwen2_5_vl',
@@ -14,13 +14,7 @@ FAMILY = Family(
         text_type='qwen2_5_vl_text',
         vision_types=('qwen2_5_vl_vision', 'qwen2_5_vl'),
         sizes={
-            'depth': 'depth',
-            'embed_dim': 'hidden_size',
-            'num_heads': 'num_heads',
-            'mlp_dim': 'intermediate_size',
-            'patch_size': 'patch_size',
-            'frames': 'temporal_patch_size',
-            'merge_size': 'spatial_merge_size',
+            **VISION_SIZES,
             'window_size': 'window_size',
             'global_blocks': 'fullatt_block_indexes',
         },
