@@ -13,9 +13,10 @@ from passk_jax.initial import params as initial
 from passk_jax.report.panels import metric_panels
 from passk_jax.report.run_data import read_run
 from passk_jax.report.run_log import RunLog
+from passk_jax.report.write import write_curves
 from passk_jax.runs import checkpoints
 from passk_jax.setup import model
-from tests import tiny
+from tests import legible, tiny
 from tests.train_resume_test import Killed, kill_at
 
 LAST = 3
@@ -67,10 +68,16 @@ def test_a_step_measures_the_load_the_router_and_the_gap(trained):
 def test_the_report_shows_them(trained):
     titles = [panel.title for panel in metric_panels(read_run(trained))]
     assert titles[-3:] == [
-        'Load of the busiest expert (1: even)',
+        'Load of the busiest expert',
         'Entropy of the router (nats)',
-        'Gap of sampler and learner (nats)',
+        'Sampler-learner gap (nats)',
     ]
+    # Any of them may stand at the right edge of the figure.
+    with legible.texts() as written:
+        write_curves(read_run(trained))
+    of_axes = [x for x in written if x.text in titles]
+    assert {x.text for x in of_axes} == {*titles}
+    assert max(x.right - x.left for x in of_axes) < 0.31
 
 
 def test_every_parameter_of_an_expert_is_trained(trained):

@@ -185,9 +185,9 @@ def _make_part_panels(run: Run) -> list[Panel]:
 def _make_expert_panels(run: Run) -> list[Panel]:
     """Makes panels that show whether the router of a policy with experts goes wrong."""
     metrics = {
-        'Load of the busiest expert (1: even)': 'expert_load_max',
+        'Load of the busiest expert': 'expert_load_max',
         'Entropy of the router (nats)': 'layers_router_entropy',
-        'Gap of sampler and learner (nats)': 'sampler_gap_mean',
+        'Sampler-learner gap (nats)': 'sampler_gap_mean',
     }
     if not any('expert_load_max' in row for row in run.train):
         return []
