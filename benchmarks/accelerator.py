@@ -11,11 +11,14 @@ keys and values of a prompt once for its rollouts, causal attention by its pairs
 nothing for recomputation.
 """
 
+import collections
 import dataclasses
 import functools
+import pathlib
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -40,6 +43,9 @@ from passk_jax.types import Prompts, Rollouts
 DECODE_STEPS = 64
 """Tokens of each rollout that are timed in one call."""
 
+PASS_TOKENS = 8192
+"""About as many tokens has each pass of the train step."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
@@ -49,11 +55,14 @@ class Timing:
         seconds: the median.
         compile_seconds: seconds to compile its program.
         result: the result of the last call.
+        kernels: the longest kernels of one more call, each with its milliseconds and
+            its number; empty without a profile.
     """
 
     seconds: float
     compile_seconds: float
     result: Any
+    kernels: Sequence[tuple[str, float, int]] = ()
 
 
 def timed(
@@ -61,6 +70,7 @@ def timed(
     *args: Any,
     repetitions: int,
     donate: tuple[int, ...] = (),
+    profile: bool = False,
 ) -> Timing:
     """Compiles ``fn``, runs it once, then times it.
 
@@ -70,6 +80,7 @@ def timed(
         repetitions: how often it is timed.
         donate: positions of donated arguments. The function returns a tuple of as many
             results, which replace them in the next call.
+        profile: whether one more call is profiled.
     """
     start = time.perf_counter()
     compiled = jax.jit(fn, donate_argnums=donate).lower(*args).compile()
@@ -81,7 +92,45 @@ def timed(
         seconds.append(time.perf_counter() - start)
         for position, value in zip(donate, result if donate else (), strict=False):
             args[position] = value
-    return Timing(statistics.median(seconds[1:]), compile_seconds, result)
+    kernels = longest_kernels(lambda: compiled(*args)) if profile else ()
+    return Timing(statistics.median(seconds[1:]), compile_seconds, result, kernels)
+
+
+def longest_kernels(
+    call: Callable[[], Any], *, most: int = 24
+) -> list[tuple[str, float, int]]:
+    """Profiles a call.
+
+    Returns:
+        The names of kernels, their milliseconds in all, and how many there were; the
+        longest first, and before them the time from the first to the last, with the
+        number of all. Empty where the profiler sees no device.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        with jax.profiler.trace(directory):
+            jax.block_until_ready(call())
+        (path,) = pathlib.Path(directory).rglob('*.xplane.pb')
+        planes = list(jax.profiler.ProfileData.from_file(str(path)).planes)
+        spans = [
+            (event.name, event.start_ns, event.duration_ns)
+            for plane in planes
+            if plane.name.startswith('/device:')
+            for line in plane.lines
+            if line.name.startswith('Stream')
+            for event in line.events
+        ]
+    if not spans:
+        return []
+    milliseconds: collections.Counter[str] = collections.Counter()
+    counts = collections.Counter(name for name, *_ in spans)
+    for name, _, duration in spans:
+        milliseconds[name] += duration / 1e6
+    first, last = min(s for _, s, _ in spans), max(s + d for _, s, d in spans)
+    return [
+        ('from first to last', (last - first) / 1e6, len(spans)),
+        ('all kernels', milliseconds.total(), len(spans)),
+        *((n, ms, counts[n]) for n, ms in milliseconds.most_common(most)),
+    ]
 
 
 def matmul_flops(size: int, *, repetitions: int) -> float:
@@ -125,11 +174,15 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """A policy with random weights, whose programs are timed ``repetitions`` times."""
+    """A policy with random weights, whose programs are timed ``repetitions`` times.
+
+    With ``profile``, decoding and the train step are profiled once more.
+    """
 
     policy: Policy
     params: Params
     repetitions: int
+    profile: bool = False
 
     def decode(self, batch: Batch) -> tuple[Timing, float, float]:
         """Times ``DECODE_STEPS`` sampled tokens of every rollout, after T tokens.
@@ -181,6 +234,7 @@ class Model:
             *(weights, prefix, cache.layers, tokens),
             repetitions=self.repetitions,
             donate=(2, 3),
+            profile=self.profile,
         )
         own = batch.response_tokens + DECODE_STEPS / 2
         slots = batch.prompts * batch.prompt_tokens + batch.sequences * own
@@ -229,7 +283,10 @@ class Model:
         return timing, 3 * self._flops(batch)
 
     def train_step(self, batch: Batch) -> tuple[Timing, float]:
-        """Times the learner's step with AdamW, a prompt a pass; returns FLOPs too."""
+        """Times the learner's step with AdamW; returns FLOPs too."""
+        tokens = batch.prompts * batch.prompt_tokens
+        tokens += batch.sequences * batch.response_tokens
+        passes = max(1, min(batch.prompts, round(tokens / PASS_TOKENS)))
         mesh = sharding.one_device_mesh(jax.devices()[0])
         optimizer = optimizers.make_optimizer(OPTIMIZER)
         update = Update(
@@ -237,7 +294,7 @@ class Model:
             optimizer=optimizer,
             mesh=mesh,
             num_updates=1,
-            num_micro_batches=batch.prompts,
+            num_micro_batches=passes,
         )
         params = jax.tree.map(jnp.copy, self.params)
         state = states.init_state(self.policy, optimizer, params, mesh)
@@ -253,7 +310,10 @@ class Model:
             jax.block_until_ready((state, metrics))
             seconds.append(time.perf_counter() - start)
         median = statistics.median(seconds)
-        timing = Timing(median, compile_seconds - median, metrics)
+        kernels: Sequence[Any] = ()
+        if self.profile:
+            kernels = longest_kernels(lambda: update(state, rollouts, advantages))
+        timing = Timing(median, compile_seconds - median, metrics, kernels)
         return timing, 3 * self._flops(batch)
 
     def generate(self, batch: Batch) -> tuple[Timing, dict[str, float]]:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.gpu
     python -m benchmarks.gpu --models Qwen/Qwen2.5-0.5B-Instruct --json out.json
+    python -m benchmarks.gpu --rows='0.5B.*decode 128 x 1|train_step' --profile
     JAX_PLATFORMS=cpu python -m benchmarks.gpu --small
 
 First it measures the ceilings: a large bfloat16 product and a large copy. Then, for
@@ -14,7 +15,9 @@ each model with random weights in bfloat16:
 * the sampler, with the distance of its log-probabilities to the learner's.
 
 The learner's step has float32 parameters and AdamW's moments, which fit one device only
-for the smallest model. The last line is everything as JSON.
+for the smaller models. That of Qwen3-0.6B has 16,384 tokens and recomputes everything,
+as in a figure that prime-rl publishes. ``--rows`` selects rows by the expression that
+it finds in model, what, P x N and S + T. The last line is everything as JSON.
 """
 
 import argparse
@@ -22,6 +25,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -38,6 +42,7 @@ from benchmarks.accelerator import (
     matmul_flops,
 )
 from passk_jax import sharding
+from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models.attention_kernels import choose_implementation
 from passk_jax.models.hf import config
@@ -47,8 +52,11 @@ from passk_jax.planning.chips import chip_of
 
 Fields = dict[str, Any]
 
-MODELS = ('Qwen/Qwen2.5-0.5B-Instruct', 'Qwen/Qwen2.5-7B-Instruct')
-TRAINED = MODELS[0]
+MODELS = (
+    'Qwen/Qwen2.5-0.5B-Instruct',
+    'Qwen/Qwen3-0.6B',
+    'Qwen/Qwen2.5-7B-Instruct',
+)
 
 # The context is the prompt and about a hundred tokens of the response.
 DECODING = (
@@ -68,6 +76,13 @@ TRAINING = (
     Batch(16, 1, 512, 512),
 )
 STEP = Batch(4, 16, 256, 512)
+# Model -> what its learner's step recomputes, and its batches.
+STEPS = {
+    MODELS[0]: ('attention', (*TRAINING, STEP)),
+    # "Qwen3-0.6B, RL, one H100, full recompute, 16,384 tokens a step: 11,896 tokens a
+    # second", says prime-rl.
+    MODELS[1]: ('full', (Batch(8, 1, 1024, 1024),)),
+}
 
 SMALL = Batch(2, 2, 6, 4)
 
@@ -90,10 +105,12 @@ def tiny_fields() -> Fields:
         'num_key_value_heads': 2,
         'vocab_size': 64,
     }
-    return {**PUBLISHED[TRAINED], **sizes}
+    return {**PUBLISHED[MODELS[0]], **sizes}
 
 
-def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Model:
+def make_model(
+    fields: Any, *, masters: str, remat: str, args: argparse.Namespace
+) -> Model:
     """Draws random weights of the model that a ``config.json`` describes."""
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory) / 'config.json'
@@ -115,7 +132,7 @@ def make_model(fields: Any, *, masters: str, remat: str, repetitions: int) -> Mo
     policy = Policy(arch=arch, head_chunk_tokens=2048)
     mesh = sharding.one_device_mesh(jax.devices()[0])
     params = policies.init_params(policy, jax.random.key(0), mesh)
-    return Model(policy, params, repetitions)
+    return Model(policy, params, args.repetitions, args.profile)
 
 
 def decode_row(model: Model, batch: Batch, ceilings: Ceilings) -> Fields:
@@ -170,35 +187,47 @@ def sampler_row(model: Model, batch: Batch) -> Fields:
 def _rest(timing: Timing) -> Fields:
     stats = jax.devices()[0].memory_stats() or {}
     peak = stats.get('peak_bytes_in_use', 0) / 2**30
-    return {'compile_seconds': timing.compile_seconds, 'peak_gib_so_far': peak}
+    found = {'compile_seconds': timing.compile_seconds, 'peak_gib_so_far': peak}
+    return {**found, 'kernels': timing.kernels} if timing.kernels else found
 
 
 def rows_of(
     name: str, fields: Any, ceilings: Ceilings, args: argparse.Namespace
 ) -> Iterator[Fields]:
-    """Yields all rows of a model."""
+    """Yields the rows of a model that ``--rows`` selects."""
     decoding, prefill, training, step = DECODING, PREFILL, TRAINING, STEP
+    remat, steps = STEPS.get(name, ('', ()))
     if args.small:
         decoding, prefill, training, step = (SMALL,), SMALL, (SMALL,), SMALL
-    repetitions = args.repetitions
-    model = make_model(
-        fields, masters='bfloat16', remat='full', repetitions=repetitions
-    )
-    for batch in decoding:
+        remat, steps = 'attention', (SMALL,)
+
+    def selected(what: str, batches: Sequence[Batch]) -> list[Batch]:
+        label = f'{name} {what} '
+        return [b for b in batches if re.search(args.rows, label + _sizes(b))]
+
+    model = make_model(fields, masters='bfloat16', remat='full', args=args)
+    for batch in selected('decode', decoding):
         yield decode_row(model, batch, ceilings)
-    yield compute_row('prefill', prefill, model.prefill(prefill), ceilings)
-    for batch in training:
+    for batch in selected('prefill', [prefill]):
+        yield compute_row('prefill', batch, model.prefill(batch), ceilings)
+    for batch in selected('log_probs', training):
         yield compute_row('log_probs', batch, model.log_probs(batch), ceilings)
+    for batch in selected('gradient', training):
         yield compute_row('gradient', batch, model.gradient(batch), ceilings)
-    yield sampler_row(model, step)
-    if name != TRAINED:
-        return
-    del model
-    model = make_model(
-        fields, masters='float32', remat='attention', repetitions=repetitions
-    )
-    for batch in (*training, step):
+    for batch in selected('generate', [step]):
+        yield sampler_row(model, batch)
+    if steps := selected('train_step', steps):
+        del model
+        model = make_model(fields, masters='float32', remat=remat, args=args)
+    for batch in steps:
         yield compute_row('train_step', batch, model.train_step(batch), ceilings)
+
+
+def _sizes(batch: Batch) -> str:
+    return (
+        f'{batch.prompts} x {batch.rollouts} '
+        f'{batch.prompt_tokens} + {batch.response_tokens}'
+    )
 
 
 def published_peaks() -> dict[str, float]:
@@ -224,13 +253,8 @@ def measure(args: argparse.Namespace) -> Fields:
         if args.small
         else {name: PUBLISHED[name] for name in args.models}
     )
-    rows = []
-    for name, fields in models.items():
-        trained = TRAINED if args.small else name
-        for row in rows_of(trained, fields, ceilings, args):
-            rows.append({'model': name, **row})
-            print(json.dumps(rows[-1]), flush=True)
-    return {
+    rows: list[Fields] = []
+    found = {
         'device': jax.devices()[0].device_kind,
         'jax': jax.__version__,
         'flags': os.environ.get('XLA_FLAGS', ''),
@@ -239,6 +263,13 @@ def measure(args: argparse.Namespace) -> Fields:
         'published': published_peaks(),
         'rows': rows,
     }
+    for name, fields in models.items():
+        for row in rows_of(name, fields, ceilings, args):
+            rows.append({'model': name, **row})
+            print(json.dumps(rows[-1]), flush=True)
+            if args.json:
+                atomic_write_text(args.json, json.dumps(found) + '\n')
+    return found
 
 
 def table(rows: Sequence[Fields]) -> str:
@@ -268,15 +299,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--models', nargs='+', choices=PUBLISHED, default=MODELS)
     parser.add_argument('--repetitions', type=int, default=5, help='of each program')
+    parser.add_argument('--rows', default='', help='of these alone: an expression')
+    parser.add_argument('--profile', action='store_true', help='the longest kernels')
     parser.add_argument('--json', default='', help='file for the last line too')
     parser.add_argument('--small', action='store_true', help='only see that it runs')
     args = parser.parse_args()
     found = measure(args)
     print(table(found['rows']))
-    text = json.dumps(found)
-    if args.json:
-        pathlib.Path(args.json).write_text(text + '\n')
-    print(text)
+    print(json.dumps(found))
 
 
 if __name__ == '__main__':
