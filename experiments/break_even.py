@@ -36,11 +36,12 @@ from passk_jax.sweeps import Sweep
 from passk_jax.sweeps.results import paired
 
 _SWEEPS = {
+    'language model': 'experiments/sweeps/smollm2.py',
     'medium mazes': 'experiments/sweeps/passk_vs_pass1.py',
     'hard mazes': 'experiments/sweeps/estimators.py',
     'easy mazes': 'experiments/sweeps/estimators.py:variant=easy',
     'mazes with one solution': 'experiments/sweeps/perfect_mazes.py',
-    'mazes of four sizes, N = 32': 'experiments/sweeps/maze_table.py',
+    'mazes of four sizes': 'experiments/sweeps/maze_table.py',
     'five puzzles': 'experiments/sweeps/puzzles.py',
 }
 POWERS = (1, 2, 4, 8, 16, 32)
@@ -143,8 +144,9 @@ def draw(found: Mapping[str, Curves]) -> bytes:
     figure = new_figure(FIGURE_WIDTH, 6.4)
     figure.set_layout_engine('constrained', h_pad=0.07)
     figure.suptitle('Pass@k on test problems, by the number of attempts k', **TITLE)
-    axes = figure.subplots(2, 3, sharex=True)
-    for (setting, curves), ax in zip(found.items(), axes.flat, strict=True):
+    axes = figure.subplots(2, 4, sharex=True)
+    *panels, last = axes.flat
+    for (setting, curves), ax in zip(found.items(), panels, strict=True):
         ax.set_title(setting, **PANEL_TITLE)
         for label, (_, color, marker) in _ARMS.items():
             mean, low, high = _intervals(curves[label])
@@ -159,7 +161,10 @@ def draw(found: Mapping[str, Curves]) -> bytes:
         ax.set_ylabel('share solved')
     for ax in axes[-1]:
         ax.set_xlabel('attempts k')
-    axes[0, 0].legend(frameon=False, fontsize=8)
+    last.axis('off')
+    last.legend(*panels[0].get_legend_handles_labels(), loc='center', frameon=False)
+    # Below it is the legend, which has no numbers.
+    panels[3].tick_params(labelbottom=True)
     return as_png(figure)
 
 

@@ -42,6 +42,16 @@ a prefix)."""
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
+
+def is_kernel(primitive: Any, *_: Any, **__: Any) -> bool:
+    """Tells remat to save what cuDNN's forward kernel returns.
+
+    That is its output and the log-sums, which its backward kernel needs and to which
+    no name can be given.
+    """
+    return primitive.name.startswith('dot_product_attention_fwd')
+
+
 _TOKEN_MAJOR = (
     ('batch', 'rollouts', None, 'heads', None),
     ('batch', 'rollouts', None, 'kv_heads', None),
@@ -185,14 +195,17 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
     local = {'local_window_size': (window - 1, 0)} if window else {}
 
     def prompts(*arrays):
+        # JAX refuses the gradient of odd sizes.
+        arrays = [_pad(x, 2, multiple=2) for x in arrays]
         rows = (x.reshape(-1, *x.shape[2:]) for x in arrays)
-        return attend_to(*rows, is_causal=True, **local).reshape(arrays[0].shape)
+        mixed = attend_to(*rows, is_causal=True, **local).reshape(arrays[0].shape)
+        return mixed[:, :, :T]
 
     def responses(query, key, value, seen, *starts):
         # Aligned at the bottom right; is_causal would mean the top left.
         slots, last = jnp.arange(S) - (S - T), jnp.arange(T)[:, None]
         causal = slots <= last
-        # cuDNN turns a mask into a bias, and cannot differentiate one of odd sizes.
+        # JAX refuses the gradient of odd sizes here too.
         query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
 
         def attend_problem(args):

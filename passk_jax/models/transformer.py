@@ -23,6 +23,7 @@ from flax import nnx
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.block import SAVED, Block
@@ -390,7 +391,10 @@ class Transformer(nnx.Module):
         policies = jax.checkpoint_policies
         policy = policies.nothing_saveable
         if saved := SAVED.get(self.arch.remat):
-            policy = policies.save_only_these_names(*saved)
+            named = policies.save_only_these_names(*saved)
+            policy = policies.save_from_both_policies(
+                named, attention_kernels.is_kernel
+            )
         # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
         alone = 1 < len(self.arch.layers) == self.arch.num_layers
         return jax.checkpoint(fn, policy=policy, prevent_cse=alone)

@@ -1,6 +1,8 @@
 """Attention of whole sequences: every implementation against the plain one."""
 
+import collections
 import functools
+import re
 from unittest import mock
 
 import jax
@@ -117,14 +119,16 @@ def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():
     query, own, prefix, lengths = random_inputs(P=3, N=4, S=6, T=5)
     shapes = []
 
-    def spy(query, key, value, *, mask, **_):
-        shapes.append((query.shape[1], key.shape[1], mask.shape))
+    def spy(query, key, value, *, mask=None, **_):
+        sizes = () if mask is None else mask.shape
+        shapes.append((query.shape[1], key.shape[1], sizes))
         return query
 
     pair = attention_kernels.after_prefix(own, prefix)
     with mock.patch('jax.nn.dot_product_attention', spy):
         attention_kernels._dense(query, pair, lengths, 'cudnn')
-    assert shapes == [(6, 12, (1, 1, 6, 12))]
+        attention_kernels._dense(query, own, None, 'cudnn')
+    assert shapes == [(6, 12, (1, 1, 6, 12)), (6, 6, ())]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +166,29 @@ def test_a_kernel_that_cannot_run_is_refused(name, platform, words):
         attention_kernels.choose_implementation(
             name, platform=platform, dtype='float32', head_dim=64
         )
+
+
+def test_remat_of_all_but_attention_saves_what_the_kernel_of_a_gpu_returns():
+    batch = oracle.random_batch(vocab_size=16, S=5, T=7)
+    counts = {}
+    for remat in ('none', 'full', 'attention'):
+        policy = oracle.tiny_policy(
+            remat=remat, attention='cudnn', param_dtype='bfloat16', dtype='bfloat16'
+        )
+        params = oracle.random_params(policy)
+        # JAX asks for a GPU as it traces.
+        cudnn = 'jax._src.cudnn.fused_attention_stablehlo.'
+        with (
+            mock.patch(f'{cudnn}check_cudnn_version', return_value=91000),
+            mock.patch(f'{cudnn}check_compute_capability', return_value=True),
+        ):
+            loss = oracle.loss_of(policy, *batch)
+            traced = str(jax.make_jaxpr(jax.grad(loss))(params))
+        calls = re.findall(r'dot_product_attention_(fwd|bwd)_wrapper', traced)
+        counts[remat] = collections.Counter(calls)
+    # The scan's body has the calls of one layer, of prompts and of responses.
+    assert counts['none'] == counts['attention'] == {'fwd': 2, 'bwd': 2}
+    assert counts['full'] == {'fwd': 4, 'bwd': 2}
 
 
 def test_remat_of_all_but_attention_does_not_attend_twice():
