@@ -128,6 +128,7 @@ OTHER_TESTS = {
     'chips_test': 'experiments/chips.py',
     'faults_test': 'benchmarks/faults/',
     'break_even_test': 'experiments/break_even.py',
+    'decoding_test': 'experiments/decoding.py',
     'frontier_test': 'experiments/frontier.py',
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',

@@ -1,0 +1,270 @@
+"""Does what the sweeps conclude depend on how responses are decoded?
+
+    python -m passk_jax.sweep --workdir=runs/estimators_medium --results=runs/results \\
+        --config=experiments/sweeps/estimators.py:variant=medium
+    python -m experiments.decoding --setting=medium --workdir=runs/estimators_medium
+    python -m experiments.decoding --setting=medium
+
+All sweeps decode at temperature 1 without truncation. The second command evaluates the
+last policies of a sweep's finished runs at other temperatures and with top_p, on the
+validation and the test split, and adds a row for each to
+``results/decoding_<setting>.jsonl.gz``. Kill it at any time and repeat it. The third
+makes ``decoding_<setting>.md`` and ``.png`` from the rows alone, as the second does at
+its end.
+
+Each measure has a table: ``pass_at_1`` itself, and the differences of the other
+estimators from it at the same decoding, seed by seed. In its last row every estimator
+is at the temperature that is best for it, in this measure, on the validation split.
+
+Expected, written before the first policy was evaluated so:
+
+1. With the paper's top_p of .95, Pass@4 Training still has a lower Pass@1 than Pass@1
+   Training on medium mazes.
+2. At greedy decoding it is not lower: the price in Pass@1 is that of sampling.
+3. With both at the temperature that is best for Pass@32, Pass@4 Training is still
+   higher in Pass@32, by less than at temperature 1 and by at least .02.
+4. With both at the temperature that is best for Pass@1, the difference in Pass@1 is
+   within .02.
+5. The same four of ``maxrl`` in place of Pass@4 Training.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from passk_jax import cli
+from passk_jax.cli import config_file
+from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
+from passk_jax.files import atomic_write_bytes, atomic_write_text
+from passk_jax.models import policy as policies
+from passk_jax.report.arms import (
+    COLORS,
+    MARKERS,
+    difference,
+    format_difference,
+    markdown_table,
+)
+from passk_jax.report.charts import FIGURE_WIDTH, TITLE, as_png, new_figure
+from passk_jax.report.run_data import Row
+from passk_jax.runs import saved_config
+from passk_jax.runs.checkpoints import newest_step, restore_params
+from passk_jax.runtime.compile_cache import keep_programs
+from passk_jax.setup.setup import make_setup
+from passk_jax.sweeps import Sweep, directories
+from passk_jax.sweeps.commands import runs_of
+from passk_jax.sweeps.opening import open_runs
+from passk_jax.sweeps.rows import compress_rows, read_rows
+
+SETTINGS = {
+    'medium': 'experiments/sweeps/estimators.py:variant=medium',
+    'hard': 'experiments/sweeps/estimators.py',
+    'easy': 'experiments/sweeps/estimators.py:variant=easy',
+    'puzzles': 'experiments/sweeps/puzzles.py:variant=estimators',
+}
+ARMS = ('pass_at_1', 'pass_at_k', 'maxrl', 'rs_grpo', 'f_grpo')
+MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32', 'maj_at_32': 'maj@32'}
+SPLITS = ('validation', 'test')
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """How responses are drawn; temperature 0 is greedy, one response a problem."""
+
+    temperature: float
+    top_p: float = 1.0
+
+    def __str__(self) -> str:
+        """Names it as the tables do."""
+        if self.temperature == 0:
+            return 'greedy'
+        truncated = f', top_p {self.top_p:g}' if self.top_p < 1 else ''
+        return f'temperature {self.temperature:g}{truncated}'
+
+
+DECODINGS = (
+    *(Decoding(x) for x in (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0)),
+    Decoding(1.0, top_p=0.95),
+)
+
+
+def main(
+    *, setting: str, workdir: str | None = None, results: str = 'experiments/results'
+) -> None:
+    """Evaluates what is missing of finished runs; writes rows, table and figure."""
+    if setting not in SETTINGS:
+        raise InputError(f'--setting={setting} must be one of {[*SETTINGS]}')
+    path = pathlib.Path(results) / f'decoding_{setting}.jsonl.gz'
+    rows = read_rows(path) if path.exists() else []
+    if workdir is not None:
+        sweep = config_file.call(SETTINGS[setting], 'get_sweep', returns=Sweep)
+        for row in missing_rows(sweep, pathlib.Path(workdir), rows):
+            rows.append(row)
+            atomic_write_bytes(path, compress_rows(rows))
+    if not rows:
+        raise InputError(f'{path} has no rows: name the --workdir of the sweep')
+    text = '\n\n'.join(table(rows, measure) for measure in MEASURES) + '\n'
+    atomic_write_text(path.with_name(f'decoding_{setting}.md'), text)
+    atomic_write_bytes(path.with_name(f'decoding_{setting}.png'), draw(rows, setting))
+    print(text, end='')
+
+
+def missing_rows(sweep: Sweep, workdir: pathlib.Path, rows: Sequence[Row]) -> Any:
+    """Yields the rows of the finished runs in ``workdir`` that ``rows`` lacks."""
+    there = {_key(row) for row in rows}
+    runs = [run for run in runs_of(sweep, workdir, sweep.seeds) if run.arm in ARMS]
+    for job in open_runs(runs, sweep):
+        if not directories.is_done(job):
+            continue
+        who = {'arm': job.run.arm, 'seed': job.run.seed}
+        wanted = [
+            (decoding, split)
+            for decoding in DECODINGS
+            for split in SPLITS
+            if _key({**who, 'split': split, 'decoding': str(decoding)}) not in there
+        ]
+        for found in _evaluate(job.run.directory, wanted):
+            yield {**who, **found}
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ('arm', 'seed', 'split', 'decoding'))
+
+
+def _evaluate(
+    directory: pathlib.Path, wanted: Sequence[tuple[Decoding, str]]
+) -> Iterator[Row]:
+    """Yields a row for each way of decoding and split."""
+    if not wanted:
+        return
+    config, step = saved_config.run_config(directory), newest_step(directory)
+    keep_programs(directory)
+    params = None
+    for decoding, split in wanted:
+        setup = make_setup(_decoded_by(config, decoding))
+        with jax.set_mesh(setup.mesh):
+            if params is None:
+                shapes = policies.param_shapes(setup.policy, setup.mesh)
+                params = restore_params(directory, shapes, step=step)[0]
+            batches = setup.evaluation_batches(split, setup.problems(split))
+            evaluate = setup.at(step).evaluate()
+            values, _ = evaluate(params, batches, split=split, step=step)
+        yield {
+            'split': split,
+            'decoding': str(decoding),
+            **{name: float(f'{values[name]:.6g}') for name in _measured(values)},
+        }
+
+
+def _decoded_by(config: ExperimentConfig, decoding: Decoding) -> ExperimentConfig:
+    # All greedy responses are alike.
+    number = 1 if decoding.temperature == 0 else config.eval.num_responses
+    changes = {**dataclasses.asdict(decoding), 'num_responses': number}
+    return dataclasses.replace(config, eval=dataclasses.replace(config.eval, **changes))
+
+
+def _measured(values: Mapping[str, float]) -> list[str]:
+    prefixes = ('pass_at_', 'maj_at_', 'entropy')
+    ends = ('_low', '_high')
+    return [x for x in values if x.startswith(prefixes) and not x.endswith(ends)]
+
+
+def values_of(
+    rows: Sequence[Row], measure: str, split: str
+) -> dict[str, dict[str, np.ndarray]]:
+    """Returns arm -> decoding -> ``[S]`` of the seeds that all arms have."""
+    found: dict[tuple[str, str], dict[int, float]] = {}
+    for row in rows:
+        # A greedy response is the only one.
+        value = row.get(measure, row['pass_at_1'])
+        if row['split'] == split:
+            found.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
+    arms = [arm for arm in ARMS if any(arm == name for name, _ in found)]
+    names = [str(decoding) for decoding in DECODINGS]
+    complete = [found.get((arm, name), {}) for arm in arms for name in names]
+    seeds = sorted(set.intersection(*(set(of_seed) for of_seed in complete)))
+    if not seeds:
+        raise InputError(f'no seed has all ways of decoding on {split} of {arms}')
+    return {
+        arm: {
+            name: np.array([found[arm, name][seed] for seed in seeds]) for name in names
+        }
+        for arm in arms
+    }
+
+
+def best(values: Mapping[str, np.ndarray]) -> str:
+    """Names the temperature with the highest mean; truncation does not compete."""
+    names = [str(each) for each in DECODINGS if each.top_p == 1]
+    return max(names, key=lambda name: values[name].mean())
+
+
+def table(rows: Sequence[Row], measure: str) -> str:
+    """Returns the table of a measure: a row a decoding, a column an estimator."""
+    validation, test = (values_of(rows, measure, split) for split in SPLITS)
+    base = test['pass_at_1']
+    others = [arm for arm in test if arm != 'pass_at_1']
+    lines = []
+    for decoding in DECODINGS:
+        name = str(decoding)
+        if decoding.temperature == 0 and measure != 'pass_at_1':
+            continue
+        differences = [difference(test[arm][name], base[name]) for arm in others]
+        cells = [f'{base[name].mean():.3f}', *map(format_difference, differences)]
+        lines.append([name, *cells])
+    chosen = {arm: best(validation[arm]) for arm in test}
+    at_best = {arm: test[arm][chosen[arm]] for arm in test}
+    lines.append(
+        [
+            'best on validation',
+            f'{at_best["pass_at_1"].mean():.3f} ({chosen["pass_at_1"]})',
+            *(
+                format_difference(difference(at_best[arm], at_best['pass_at_1']))
+                + f' ({chosen[arm]})'
+                for arm in others
+            ),
+        ]
+    )
+    seeds = len(next(iter(base.values())))
+    head = f'{MEASURES[measure]}, test split, {seeds} seeds'
+    return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))
+
+
+def draw(rows: Sequence[Row], setting: str) -> bytes:
+    """Draws Pass@32 against Pass@1 of each estimator, a line over temperatures."""
+    figure = new_figure(FIGURE_WIDTH, 5.2)
+    figure.set_layout_engine('constrained')
+    figure.suptitle(f'Pass@1 and Pass@32 by temperature: {setting}', **TITLE)
+    ax = figure.subplots()
+    first, many = (
+        values_of(rows, name, 'test') for name in ('pass_at_1', 'pass_at_32')
+    )
+    sampled = [x for x in DECODINGS if x.temperature > 0 and x.top_p == 1]
+    for arm, color, marker in zip(first, COLORS, MARKERS, strict=False):
+        x, y = (
+            [values[arm][str(decoding)].mean() for decoding in sampled]
+            for values in (first, many)
+        )
+        ax.plot(x, y, color=color, marker=marker, markersize=4, label=arm)
+        for decoding, *place in zip(sampled, x, y, strict=True):
+            ax.annotate(
+                f'{decoding.temperature:g}',
+                place,
+                xytext=(3, 3),
+                textcoords='offset points',
+                fontsize=7,
+                color=color,
+            )
+    ax.set(xlabel='Pass@1', ylabel='Pass@32')
+    ax.grid(alpha=0.25)
+    ax.spines[['top', 'right']].set_visible(False)
+    ax.legend(frameon=False, fontsize=9)
+    return as_png(figure)
+
+
+if __name__ == '__main__':
+    cli.run(main)

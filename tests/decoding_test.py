@@ -1,0 +1,90 @@
+"""``experiments/decoding.py`` on a finished run, and on rows whose answer is known."""
+
+import pytest
+
+from experiments import decoding
+from experiments.decoding import DECODINGS, Decoding
+from passk_jax.errors import InputError
+from passk_jax.sweeps.rows import compress_rows
+from tests import legible, tiny
+
+
+def rows():
+    """Pass@1 falls with the temperature, Pass@32 rises to 1.5; MaxRL is .1 higher."""
+    for arm, gain in (('pass_at_1', 0.0), ('maxrl', 0.1)):
+        for seed in (3, 4, 5):
+            for split, more in (('validation', 0.0), ('test', 0.01)):
+                for each in DECODINGS:
+                    warm = each.temperature
+                    values = {'pass_at_1': 0.5 - 0.1 * warm + gain + more}
+                    if warm:
+                        many = 0.9 - 0.2 * abs(warm - 1.5) + gain + seed / 1000
+                        values |= {'pass_at_32': many, 'maj_at_32': 0.5}
+                    names = {'arm': arm, 'seed': seed, 'split': split}
+                    yield names | {'decoding': str(each)} | values
+
+
+def test_a_row_is_the_runs_last_evaluation_decoded_otherwise(finished_run):
+    wanted = [(Decoding(1.0), 'test'), (Decoding(0.0), 'test')]
+    with tiny.devices(1):
+        sampled, greedy = decoding._evaluate(finished_run, wanted)
+    last = tiny.metrics(finished_run, 'test')[-1]
+    for name in ('pass_at_1', 'pass_at_4', 'maj_at_4', 'entropy'):
+        assert sampled[name] == pytest.approx(last[name], rel=1e-5)
+    assert greedy['decoding'] == 'greedy'
+    assert greedy['pass_at_1'] in {x / 5 for x in range(6)}
+    assert 'pass_at_4' not in greedy
+
+
+def test_the_table_compares_at_one_decoding_and_at_the_best_of_each(tmp_path):
+    (tmp_path / 'decoding_hard.jsonl.gz').write_bytes(compress_rows([*rows()]))
+    with legible.texts():
+        decoding.main(setting='hard', results=str(tmp_path))
+    text = (tmp_path / 'decoding_hard.md').read_text()
+    first, many, _ = text.split('\n\n')
+    assert '| Pass@1, test split, 3 seeds | `pass_at_1` | `maxrl` |' in first
+    assert '| greedy | 0.510 | +0.100 [+0.100, +0.100] |' in first
+    assert '| temperature 2 | 0.310 | +0.100 [+0.100, +0.100] |' in first
+    best = '0.510 (greedy) | +0.100 [+0.100, +0.100] (greedy)'
+    assert f'| best on validation | {best} |' in first
+    assert 'greedy' not in many
+    assert '0.904 (temperature 1.5)' in many.splitlines()[-1]
+    assert (tmp_path / 'decoding_hard.png').read_bytes().startswith(b'\x89PNG')
+
+
+def test_only_seeds_that_every_arm_has_are_compared():
+    some = [row for row in rows() if row['arm'] != 'maxrl' or row['seed'] != 4]
+    found = decoding.values_of(some, 'pass_at_32', 'test')
+    assert [len(values) for of in found.values() for values in of.values()] == [2] * 18
+    lacking = [row for row in some if row['arm'] != 'maxrl' or row['seed'] == 4]
+    lacking += [dict(row, seed=7) for row in some if row['arm'] == 'maxrl']
+    with pytest.raises(InputError, match='no seed has all ways of decoding on test'):
+        decoding.values_of(lacking, 'pass_at_32', 'test')
+
+
+def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path):
+    monkeypatch.chdir(tiny.ROOT)
+    with pytest.raises(InputError, match=r"setting=mazes must be one of \['medium'"):
+        decoding.main(setting='mazes')
+    with pytest.raises(InputError, match=r'has no rows: name the --workdir'):
+        decoding.main(setting='easy', results=str(tmp_path))
+    there = [row for row in rows() if row['decoding'] != 'greedy']
+    monkeypatch.setattr(decoding.directories, 'is_done', lambda job: job.run.seed == 12)
+    asked = {}
+
+    def evaluate(directory, wanted):
+        asked[directory.name] = wanted
+        return []
+
+    monkeypatch.setattr(decoding, '_evaluate', evaluate)
+    sweep = decoding.config_file.call(
+        decoding.SETTINGS['medium'], 'get_sweep', returns=decoding.Sweep
+    )
+    there = [dict(row, seed=12) for row in there if row['seed'] == 3]
+    assert [*decoding.missing_rows(sweep, tmp_path, there)] == []
+    assert len(asked) == len(decoding.ARMS)
+    assert asked['maxrl_seed12'] == [
+        (Decoding(0.0), 'validation'),
+        (Decoding(0.0), 'test'),
+    ]
+    assert len(asked['rs_grpo_seed12']) == 2 * len(DECODINGS)
