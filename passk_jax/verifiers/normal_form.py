@@ -20,6 +20,7 @@ import functools
 import re
 import unicodedata
 
+from passk_jax.verifiers import number_sets
 from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
 
 # Sign -> its replacement; a command ends with a blank.
@@ -187,6 +188,13 @@ COMMANDS = tuple(
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
          r'|[\u4e00-\u9fff]{1,3})\s*[)\]]\.?$', r' \1'),
+        # Ordinal numbers; an exponent without \\text is a product unless it is the end.
+        (r'(?<=[0-9])(?:\^ *)?\\text(?:superscript)? *\{ *(?:st|nd|rd|th) *\}'
+         r'|(?<=[0-9])\^ *\{ *\\text *\{ *(?:st|nd|rd|th) *\} *\}'
+         r'|(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[0-9])th)(?![A-Za-z0-9^_])', ''),
+        (r'^( *[0-9]*(?=1\D*s|2\D*n|3\D*r|[0-9]\D*t)[0-9]) *\^ *'
+         r'\{ *(?:st|nd|rd|th) *\} *$', r'\1'),
+        *number_sets.IN_WORDS,
         # Bases in words, binomials.
         (r'(?<=[0-9A-Z})])\s*(?:\\text\{\s*)?\(?(?:in )?base[ -]*\}? *'
          r'([0-9]+|[a-z]+)\)?\s*\)?\}?$', r'_{\1}'),
@@ -251,6 +259,7 @@ COMMANDS = tuple(
         (r'(?<![0-9.,])([1-9][0-9]{0,2})((?:\.[0-9]{3}){2,})(?![0-9.])',
          lambda match: match[1] + match[2].replace('.', '')),
         (r'(?<=[0-9])\\ldots', r' \\ldots'),
+        *number_sets.COMPLEMENTS,
         (r' +', ' '),
     )
 )  # fmt: skip

@@ -1,0 +1,75 @@
+r"""Sets of numbers in words and all real numbers but some, for :mod:`normal_form`.
+
+``\text{all integers } n`` is ``\mathbb{Z}``; ``x\in\mathbb{R}, x>2`` is ``x>2``; and
+``\mathbb{R}\setminus\{0\}`` is ``(-\infty,0)\cup(0,\infty)``.
+"""
+
+import itertools
+import re
+
+
+def _every(kind: str) -> str:
+    """Returns a pattern of the words for all numbers of a kind."""
+    every = r'(?:(?:for )?(?:all|any|every)(?: possible)?|the set of(?: all)?)'
+    numbers = rf'{kind}(?: number| value)?s?(?: of)?'
+    return rf'^ *(?:\\text\{{ *)?{every} {numbers} *\}}? *[a-z]? *\}}? *$'
+
+
+# Where a relation follows, a letter of real numbers needs no more words.
+_RELATION = r'(?:\\(?:[nlg]eq?(?![a-z])|not *=)|[<>])'
+IN_WORDS = (
+    (
+        r'^ *\\text\{ *(?:for )?(?:all|any|every) real(?: numbers?| values?)?(?: of)?'
+        rf' *\}} *(?=[a-z] *{_RELATION})',
+        '',
+    ),
+    (
+        r'^ *([a-z]) *\\in *\\mathbb *\{R\} *(?:[,;]|\\text\{ *,? *(?:and|with|where'
+        rf'|such that) *\}})? *(?=\1 *{_RELATION})',
+        '',
+    ),
+    (_every('real'), r'\\mathbb{R}'),
+    (_every('integer'), r'\\mathbb{Z}'),
+    (_every('rational'), r'\\mathbb{Q}'),
+    (_every('complex'), r'\\mathbb{C}'),
+)
+"""Pattern -> replacement, of words."""
+
+_COMPLEMENT = re.compile(
+    r'^ *(?:[a-z] *\\in *)?\\mathbb *\{R\} *(?:\\setminus|-) *'
+    r'\\\{(?P<points>[^{}<>|=]*(?:\{[^{}]*\}[^{}<>|=]*)*)\\\} *$'
+)
+_UNEQUAL = (
+    r'^ *(?P<name>[a-z]) *\\ne *'
+    r'(?P<points>(?:[-0-9., a-z]|\\ne|\\pm|\\text\{ *(?:and|or) *\})+)$'
+)
+
+
+def _line_without(match: re.Match[str]) -> str:
+    """Returns the real line without some numbers as a union of intervals.
+
+    Several numbers need an order, which decimals have; others stay as they are.
+    """
+    points = [point.strip() for point in match['points'].split(',')]
+    if len(points) > 1:
+        try:
+            points.sort(key=float)
+        except ValueError:
+            return match[0]
+    pairs = itertools.pairwise(['-\\infty', *points, '\\infty'])
+    return '\\cup '.join(f'({low},{high})' for low, high in pairs)
+
+
+def _unequal_to(match: re.Match[str]) -> str:
+    """Returns ``x`` unequal to several numbers as the line without these."""
+    again = rf'(?:,|\\text\{{ *(?:and|or) *\}}) *(?:{match["name"]} *\\ne *)?'
+    points = re.sub(r'\\pm *([0-9.]+)', r'\1,-\1', re.sub(again, ',', match['points']))
+    if ',' not in points:
+        return match[0]
+    line = rf'\mathbb{{R}}\setminus\{{{points}\}}'
+    union = _COMPLEMENT.sub(_line_without, line)
+    return match[0] if union == line else union
+
+
+COMPLEMENTS = ((_UNEQUAL, _unequal_to), (_COMPLEMENT.pattern, _line_without))
+"""Pattern -> replacement, of all real numbers but some."""
