@@ -8,14 +8,16 @@ prefill, decoding, diagnosis) with the topology's compiler. It prints memory, wo
 collectives, and a lower bound of the time. On the standard error, a line says which
 program is being compiled, and another gives its first figures.
 
-A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU; ``cpu:8`` needs
-nothing; ``gpu:h100x8`` is planned from shapes alone, because the GPU compiler needs a
-GPU. Planning reads no weights, data or published tokenizer; it runs and measures
-nothing. Exit status 1: a program does not fit.
+A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU, and one GPU,
+``gpu:h100x1``, the GPU compiler (the extra 'gpu') but no GPU. Several GPUs, or one
+without it, are planned from shapes alone. ``cpu:8`` needs nothing. Planning reads no
+weights, data or published tokenizer; it runs and measures nothing. Exit status 1: a
+program does not fit.
 
 ``--fit`` searches for settings that fit and train the same: the rollouts of a pass, the
 cache's limit, the mesh. It ends with one line of their flags, or names the program that
-still does not fit and by how much. For GPUs, what programs allocate is estimated.
+still does not fit and by how much. Without a compiler, what programs allocate is
+estimated.
 """
 
 import contextlib
@@ -337,8 +339,8 @@ def _builder(
     config: ExperimentConfig, topology: Topology, mesh: sharding.AnyMesh
 ) -> Builder:
     model.check_positions(config.model, config.data, config.sampling)
-    # A GPU's kernels can be traced only where they can run.
-    platform = 'cpu' if topology.platform == 'gpu' else topology.platform
+    # A GPU's kernels are not traced where its libraries are not installed.
+    platform = topology.platform if topology.has_compiler else 'cpu'
     size = _vocab_size(config)
     arch = model.architecture(config.model, vocab_size=size, platform=platform)
     model.check_pictures(config.data, arch)

@@ -52,8 +52,9 @@ def introduction(
         lines.append(f'Torus lines of the mesh axes: {where}.')
     if not topology.has_compiler:
         lines.append(
-            'There is no compiler for it here: this is a plan from shapes alone, '
-            'without traffic and collectives; temporaries, where there are any, are '
+            "Nothing is compiled here (for one GPU, pip install -e '.[gpu]' has a "
+            'compiler, which needs no GPU): this is a plan from shapes alone, without '
+            'traffic and collectives; temporaries, where there are any, are '
             'estimates. FLOPs are those of the program as written, with plain '
             'attention, divided evenly.'
         )
@@ -95,6 +96,11 @@ def notes(
         if options := analysis.program.options:
             stated = ', '.join(f'{key}={value}' for key, value in options.items())
             lines.append(f'{name} is compiled with {stated}.')
+        if analysis.topology.platform == 'gpu' and analysis.costs:
+            lines.append(
+                f'{name}: traffic has what the second-level cache may serve, so the '
+                'time of memory is no strict bound.'
+            )
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':

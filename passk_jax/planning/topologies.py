@@ -4,7 +4,8 @@
 ``'gpu:h100x8'``) and starts no backend. :func:`connect` returns the devices and must be
 the first use of a device in the process. TPUs are those of the TPU compiler, which
 needs no TPU. ``cpu`` devices are virtual devices of this host. ``gpu`` devices are
-stand-ins for shapes and shardings only, because the GPU compiler needs a GPU.
+stand-ins for shapes and shardings alone, but for one GPU, where its compiler is
+installed, which needs no GPU.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import jax
 from jax.experimental import topologies
 
 from passk_jax.errors import InputError
+from passk_jax.planning import gpu_targets
 from passk_jax.planning.chips import CPU, GPUS, TPUS, Chip
 
 # Otherwise libtpu asks a metadata server who the host is; only TPU hosts have one.
@@ -75,7 +77,10 @@ class Topology:
     @property
     def has_compiler(self) -> bool:
         """Whether programs can be compiled for the devices."""
-        return self.platform != 'gpu'
+        if self.platform != 'gpu':
+            return True
+        # For several GPUs it crashes on cuDNN's attention (jax 0.11.2).
+        return self.num_devices == 1 and gpu_targets.has_compiler()
 
 
 def parse(name: str) -> Topology:
@@ -108,13 +113,15 @@ def connect(topology: Topology) -> list[Any]:
     """Returns the devices of a topology.
 
     Raises:
-        InputError: the TPU compiler is not installed or refuses the topology, or the
-            process started with fewer devices.
+        InputError: the TPU compiler is not installed, a compiler refuses the topology,
+            or the process started with fewer devices.
     """
     # No program runs on the topology's devices.
     jax.config.update('jax_platforms', 'cpu')
     if topology.platform == 'tpu':
         return _tpu_devices(topology)
+    if topology.platform == 'gpu' and topology.has_compiler:
+        return _gpu_devices(topology)
     count = topology.num_devices
     # A backend that has started keeps its number of devices.
     with contextlib.suppress(RuntimeError):
@@ -126,6 +133,20 @@ def connect(topology: Topology) -> list[Any]:
             f'with {len(devices)}: plan in a new process'
         )
     return devices[:count]
+
+
+def _gpu_devices(topology: Topology) -> list[Any]:
+    try:
+        described = topologies.get_topology_desc(
+            platform='cuda',
+            # A slice of a host of a device.
+            topology='1x1x1',
+            target_config=gpu_targets.describe(topology.chip),
+        )
+    except jax.errors.JaxRuntimeError as error:
+        message = f'the GPU compiler refuses {topology.name}: {error}'
+        raise InputError(message) from error
+    return list(described.devices)
 
 
 def _tpu_devices(topology: Topology) -> list[Any]:
