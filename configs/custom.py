@@ -12,10 +12,16 @@ Records of a file, with a reward function:
 
 ``size=tiny``, the default, is the policy of configs/maze_tiny.py without warm start. It
 knows nothing; use it for prompts of up to 64 ASCII characters and rewards that some
-random answers earn. ``size=paper`` is the paper's policy, Qwen2.5-7B-Instruct, with its
-settings (configs/base.py).
+random answers earn. ``size=small`` is a small language model with settings for one GPU:
 
-Time: that of configs/maze_tiny.py, or of configs/maze.py.
+    passk train --config=custom:train=a.jsonl,reward=my_reward.py:reward,size=small
+
+``size=paper`` is the paper's policy, Qwen2.5-7B-Instruct, with its settings
+(configs/base.py). ``source=…`` names another model of either size: a directory or a
+name of the hub.
+
+Time: that of configs/maze_tiny.py; minutes to hours of a GPU, by the length of the
+responses; that of configs/maze.py.
 """
 
 from ml_collections import ConfigDict
@@ -27,16 +33,27 @@ _DEFAULTS = {
     'train': 'problems.jsonl',
     'test': '',
     'reward': 'my_reward.py:reward',
+    'source': '',
 }
+SMALL = 'Qwen/Qwen2.5-0.5B-Instruct'
 
 
 def get_config(argument: str = '') -> ConfigDict:
     """Returns the configuration."""
-    choices = {'size': ('tiny', 'paper')}
+    sizes = {'tiny': _tiny, 'small': _small, 'paper': base.get_config}
     values = arguments.parse(
-        argument, defaults={**_DEFAULTS, 'size': 'tiny'}, choices=choices
+        argument,
+        defaults={**_DEFAULTS, 'size': 'tiny'},
+        choices={'size': tuple(sizes)},
     )
-    config = _tiny() if values['size'] == 'tiny' else base.get_config()
+    config = sizes[values['size']]()
+    if values['source']:
+        if values['size'] == 'tiny':
+            raise ValueError(
+                f'source={values["source"]} is a model, and size=tiny has its own '
+                'policy: add size=small or size=paper'
+            )
+        config.model.source = values['source']
     config.name = 'custom'
     config.task.name = values['task']
     config.task.params = _records(values) if values['task'] == 'records' else {}
@@ -62,6 +79,22 @@ def _records(values: dict[str, str]) -> ConfigDict:
             'memory_mib': 4096,
         }
     )
+
+
+def _small() -> ConfigDict:
+    """A small language model with batches and lengths for one GPU."""
+    config = base.get_config()
+    config.model.source = SMALL
+    config.model.remat = 'attention'
+    config.data.max_prompt_tokens = 512
+    config.sampling.num_rollouts = 16
+    config.sampling.max_response_tokens = 512
+    config.train.steps = 200
+    config.train.num_prompts = config.train.mini_batch_prompts = 16
+    # About 9,000 tokens a pass.
+    config.train.micro_batch_prompts = 1
+    config.checkpoint.every = 50
+    return config
 
 
 def _tiny() -> ConfigDict:

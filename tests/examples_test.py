@@ -142,6 +142,17 @@ def test_the_config_for_ones_own_has_the_papers_size_too():
     assert config_file.load('custom:train=a.jsonl').eval.every == 0
 
 
+def test_the_config_for_ones_own_takes_another_language_model():
+    small = config_file.load('custom:train=a.jsonl,size=small')
+    assert small.model.source == 'Qwen/Qwen2.5-0.5B-Instruct'
+    assert (small.init.kind, small.train.num_prompts) == ('hf', 16)
+    for size in ('small', 'paper'):
+        config = config_file.load(f'custom:train=a.jsonl,size={size},source=my/model')
+        assert config.model.source == 'my/model'
+    with pytest.raises(ValueError, match='source=my/model is a model, and size=tiny'):
+        config_file.load('custom:train=a.jsonl,source=my/model')
+
+
 def test_the_config_of_the_page_is_one(elsewhere):
     (block,) = (b for b in code_blocks('python') if 'def get_config' in b)
     (elsewhere / 'mine.py').write_text(block)
