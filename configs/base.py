@@ -236,7 +236,7 @@ def _train() -> ConfigDict:
             'micro_batch_prompts': 4,
             # All of them. Choose fewer if one prompt per device does not fit.
             'micro_batch_rollouts': 0,
-            # Affects time only: short responses share rows, except in splash attention.
+            # Affects time only: short responses share rows.
             'packing': 'rows',
             # Where packing is 'prompts'. With log-normal lengths (mean 57, limit 256, 4
             # prompts per pass), pads fill 20 % of the positions with 8 sizes, 11 % with

@@ -113,7 +113,7 @@ def _policy(config: ConfigDict) -> None:
     )
     config.model.compute_dtype = 'float32'
     config.model.remat = 'none'
-    # A kernel has nothing to gain on 42 tokens, and some cannot read packed rows.
+    # A kernel has nothing to gain on 42 tokens.
     config.model.attention = 'plain'
     # A whole mini-batch at a time: 16 prompts x 16 rollouts x 12 tokens.
     config.model.head_chunk_tokens = 4096

@@ -269,7 +269,7 @@ def _check_mesh(values: Mapping[str, Any]) -> None:
 
 
 def _check_packing(values: Mapping[str, Any]) -> None:
-    """Checks what needs no device; the learner and the setup check the rest."""
+    """Checks what needs no device; the setup checks the rest."""
     sizes = values['train.pack_sizes']
     if sizes and values['train.packing'] == 'rows':
         raise InputError(
@@ -280,11 +280,6 @@ def _check_packing(values: Mapping[str, Any]) -> None:
         raise InputError(
             'train.pack_sizes=1 would pack nothing, because one of the sizes is a row '
             'per response; set 0 for no packing, or at least 2'
-        )
-    if sizes and values['model.attention'] == 'splash':
-        raise InputError(
-            f"train.pack_sizes={sizes} packs responses, which model.attention='splash' "
-            f'cannot read; set train.pack_sizes=0 or another attention'
         )
     if sizes:
         num_rollouts = values['sampling.num_rollouts']

@@ -199,8 +199,7 @@ class TrainConfig:
             ``sampling.num_rollouts``; 0: all. It needs less memory than one prompt on
             each device, but computes the prompt again in each pass.
         packing: ``'rows'``: a pass has rows of whole responses to any prompts, dealt
-            over all devices, and responses without a gradient get no backward pass
-            (not for splash attention, which reads no packed rows);
+            over all devices, and responses without a gradient get no backward pass;
             ``'prompts'``: a pass has prompts with all their rollouts. It affects
             running and compile time, and the rounding of the result.
         pack_sizes: with ``packing='prompts'``, the number of compiled micro-batch

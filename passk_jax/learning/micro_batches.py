@@ -14,13 +14,11 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from passk_jax.errors import InputError
 from passk_jax.learning import blocks, packing
 from passk_jax.learning.batch_loss import Batch, Loss
 from passk_jax.learning.blocks import BlockSize
 from passk_jax.learning.expert_load import balance_factors
 from passk_jax.learning.losses import Tokens
-from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.experts import ROUTING
 from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params
@@ -41,9 +39,6 @@ class MicroBatches:
             one row per response.
         deals: whether a pass has packed rows of any prompts (blocks.py); the parts then
             only bound its memory.
-
-    Raises:
-        ValueError: the policy's attention cannot read packed rows.
     """
 
     loss: Loss
@@ -52,15 +47,6 @@ class MicroBatches:
     rollout_parts: int = 1
     pack_sizes: int = 0
     deals: bool = False
-
-    def __post_init__(self):
-        attention = self.loss.policy.arch.attention
-        if self.pack_sizes and attention not in PACKING:
-            raise InputError(
-                f'train.pack_sizes={self.pack_sizes} packs responses, which the '
-                f'attention of these devices, {attention!r}, cannot read; set '
-                f'train.pack_sizes=0 or model.attention to one of {PACKING}'
-            )
 
     def pack(self, batch: Batch) -> packing.Packing:
         """Packs responses into rows."""

@@ -35,7 +35,6 @@ from passk_jax.learning.micro_batches import MicroBatches
 from passk_jax.learning.optimizer import Optimizer, updates_made
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.state import TrainState, state_shardings
-from passk_jax.models.attention_kernels import PACKING
 from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.runtime import compiler_options
@@ -87,7 +86,7 @@ class Update(MicroBatches):
             rollout_parts=train.rollout_parts(sampling.num_rollouts),
             pack_sizes=train.pack_sizes,
             epochs=train.epochs,
-            deals=train.packing == 'rows' and policy.arch.attention in PACKING,
+            deals=train.packing == 'rows',
             vmem_kib=train.scoped_vmem_kib,
         )
 

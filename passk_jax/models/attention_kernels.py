@@ -7,12 +7,12 @@ share. :func:`attend_whole` has three implementations:
 * ``'splash'``: JAX's block-sparse Pallas kernel for TPUs;
 * ``'cudnn'``: ``jax.nn.dot_product_attention`` by cuDNN, for GPUs.
 
-For the kernels, each sequence's keys follow a copy of its prefix's keys. With few
-key/value heads the copy is small compared with the activations, and the gradient of the
-single softmax is exact (cuDNN's rule does not differentiate two softmaxes merged by
-their log-sums). A kernel counts distances in slots, so with a window the prefix is
-shifted to end where the sequence begins. Decoding, with one query per sequence, does
-not use this module.
+For cuDNN, each sequence's keys follow a copy of its prefix's keys: its rule does not
+differentiate two softmaxes merged by their log-sums. It counts distances in slots, so
+with a window the prefix is shifted to end where the sequence begins. Splash reads the
+prefix in place by a second call, and :func:`_splash_row` has the rule that makes the
+gradients of the two exact. Decoding, with one query per sequence, does not use this
+module.
 """
 
 import functools
@@ -36,9 +36,6 @@ from passk_jax.models.attention import KeyValues, attend
 from passk_jax.sharding import shard
 
 IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
-PACKING = ('plain', 'cudnn')
-"""Those that can attend to several responses a sequence (splash's segments cannot share
-a prefix)."""
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
@@ -121,22 +118,13 @@ def attend_whole(
 
     Returns:
         The weighted sums of values, in the dtype of the queries.
-
-    Raises:
-        InputError: several responses per sequence, for a kernel that does not support
-            them.
     """
     if implementation == 'plain':
         return _plain(query, suffix, prefix, prefix_lengths, starts, window)
-    if starts is not None and implementation not in PACKING:
-        raise InputError(
-            f'attention {implementation!r} cannot attend to several responses a '
-            f'sequence; those that can are {PACKING}'
-        )
+    if implementation == 'splash':
+        return _splash(query, suffix, prefix, prefix_lengths, starts, window)
     if prefix is not None:
         suffix = after_prefix(suffix, prefix, prefix_lengths if window else None)
-    if implementation == 'splash':
-        return _splash(query, suffix, prefix_lengths, window)
     return _dense(query, suffix, prefix_lengths, implementation, starts, window)
 
 
@@ -241,44 +229,126 @@ def _keys_of_heads(query, pair):
     return tuple(jnp.repeat(x, J // C, axis=3) for x in pair)
 
 
-def _splash(query, pair, prefix_lengths, window=0, *, interpret: bool = False):
-    T = query.shape[2]
-    P, _, S = pair[0].shape[:3]
-    pair = _keys_of_heads(query, pair)
-    if prefix_lengths is None:
-        seen = jnp.ones((P, S), jnp.int32)
-    else:
-        seen = _real(S, T, prefix_lengths, window).astype(jnp.int32)
-    head_major = tuple(x.transpose(0, 1, 3, 2, 4) for x in (query, *pair))
+def _splash(
+    query: jax.Array,
+    own: Pair,
+    prefix: Pair | None = None,
+    prefix_lengths: jax.Array | None = None,
+    starts: jax.Array | None = None,
+    window: int = 0,
+    *,
+    interpret: bool = False,
+) -> jax.Array:
+    T, pairs = query.shape[2], (own,) if prefix is None else (own, prefix)
+    arrays = [query, *(x for pair in pairs for x in _keys_of_heads(query, pair))]
+    arrays = [_pad(x.transpose(0, 1, 3, 2, 4), 3) for x in arrays]
+    axes = [('batch', 'rollouts', 'heads', None, None)]
+    axes += [('batch', 'rollouts', 'kv_heads', None, None)] * (len(arrays) - 1)
+    if prefix is not None:
+        if starts is None:
+            starts = jnp.zeros(query.shape[:3], jnp.int32)
+        # The pads of a row are the response -1.
+        arrays += [_pad(starts, 2, value=-1), jnp.asarray(prefix_lengths)]
+        axes += [('batch', 'rollouts', None), ('batch',)]
 
-    def local(query, key, value, seen) -> Any:
-        kernel = _splash_kernel(query.shape[2], T, S, window, interpret)
-        ids = splash_kernel.SegmentIds(
-            q=jnp.ones(query.shape[3], jnp.int32), kv=jnp.zeros(0)
-        )
-        of_rollout = jax.vmap(
-            lambda q, k, v, seen: kernel(q, k, v, ids._replace(kv=seen)),
-            in_axes=(0, 0, 0, None),
-        )
-        return jax.vmap(of_rollout)(query, key, value, seen)
+    def local(query, key, value, *rest):
+        """Attends in the rows of each problem, which share its prefix."""
+        sizes, row = query.shape[2:4], (key, value)
+        if not rest:
+            attend_row = _splash_row(*sizes, 0, window, interpret)
+            return jax.vmap(jax.vmap(attend_row))(query, row)
+        *prefix, starts, lengths = rest
+        prefix = tuple(x[:, 0] for x in prefix)
+        attend_row = _splash_row(*sizes, prefix[0].shape[2], window, interpret)
+        attend_rows = jax.vmap(attend_row, in_axes=(0, 0, None, 0, None))
+        return jax.vmap(attend_rows)(query, row, prefix, starts, lengths)
 
-    head_major = [_pad(x, 3) for x in head_major]
-    axes = tuple((*a[:2], a[3], None, None) for a in _TOKEN_MAJOR)
-    mixed = sharding.on_each_device(
-        local, (*head_major, _pad(seen, 1)), (*axes, ('batch', None)), axes[0]
-    )
+    mixed = sharding.on_each_device(local, tuple(arrays), tuple(axes), axes[0])
     mixed = mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
     return shard(mixed, 'batch', 'rollouts', None, 'heads', None)
 
 
 @functools.lru_cache
-def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool):
-    """Makes the kernel for one sequence of T queries at the end of S keys."""
-    queries, keys = (-(-size // _LANES) * _LANES for size in (T, S))
-    mask = splash_mask.CausalMask((queries, keys), offset=S - T)
+def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) -> Any:
+    """Makes attention of a row of T tokens to itself and to a prefix of S slots, or 0.
+
+    The row's kernel is causal inside each response, the prefix's is not causal. Their
+    outputs are merged by their log-sums: one softmax over both. The backward kernels
+    compute its weights as ``exp(logits - log_sum)``, so both get the log-sum, output
+    and gradient of the merged softmax, and the gradients are exact.
+    """
+    own = _splash_kernel(_causal_mask(T, window), num_heads, interpret)
+    full = (
+        _splash_kernel(splash_mask.FullMask((T, S)), num_heads, interpret)
+        if S
+        else None
+    )
+
+    def calls(row: Pair, prefix: Any = None, starts: Any = None, length: Any = 0):
+        """Lists kernels, their keys and values, and the segments of both sides."""
+        if full is None:
+            return [(own, row, None)]
+        # The last slot of the prefix that a query does not see any more.
+        last = length + jnp.arange(T) - starts - window
+        shared = _visible_after(full, last) if window else full
+        real = (jnp.arange(S) < length).astype(jnp.int32)
+        sides = splash_kernel.SegmentIds
+        return [
+            (own, row, sides(starts, starts)),
+            (shared, prefix, sides(jnp.ones_like(starts), real)),
+        ]
+
+    def forward(query: jax.Array, *args: Any) -> tuple[jax.Array, Any]:
+        parts = [kernel(query, *pair, ids) for kernel, pair, ids in calls(*args)]
+        mixed, log_sum = _merge([(x, log_sum) for x, (log_sum,) in parts])
+        mixed = checkpoint_name(mixed, SAVED)
+        log_sum = checkpoint_name(log_sum, SAVED)
+        return mixed, (query, args, mixed, log_sum)
+
+    def backward(saved: Any, gradient: jax.Array) -> tuple[Any, ...]:
+        query, args, mixed, log_sum = saved
+        of_query, of_pairs = jnp.zeros_like(query), []
+        for kernel, pair, ids in calls(*args):
+            arrays = query, *pair, ids, None, mixed, log_sum, None
+            rule = functools.partial(
+                splash_kernel._splash_attention_bwd, **kernel.kwargs
+            )
+            gradients = rule(res=(*arrays, kernel.dkv_mask_info), do=gradient)
+            of_query += gradients[3]
+            of_pairs.append(gradients[4:6])
+        return of_query, *of_pairs, *(None for _ in args[2:])
+
+    attend_row = jax.custom_vjp(lambda *args: forward(*args)[0])
+    attend_row.defvjp(forward, backward)
+    return attend_row
+
+
+def _merge(parts: list[tuple[jax.Array, jax.Array]]) -> tuple[jax.Array, jax.Array]:
+    """Merges outputs ``[J, T, H]`` and log-sums ``[J, T]`` of parts of a softmax."""
+    if len(parts) == 1:
+        return parts[0]
+    total = functools.reduce(jnp.logaddexp, (log_sum for _, log_sum in parts))
+    mixed = sum(
+        jnp.exp(log_sum - total)[..., None] * x.astype(jnp.float32)
+        for x, log_sum in parts
+    )
+    return mixed.astype(parts[0][0].dtype), total
+
+
+def _causal_mask(T: int, window: int) -> splash_mask.Mask:
     if window:
-        mask = splash_mask.LocalMask((queries, keys), (window - 1, 0), offset=S - T)
-    q, kv = (next(b for b in _BLOCKS if n % b == 0) for n in (queries, keys))
+        return splash_mask.LocalMask((T, T), (window - 1, 0), offset=0)
+    return splash_mask.CausalMask((T, T))
+
+
+@functools.lru_cache
+def _splash_kernel(
+    mask: splash_mask.Mask,
+    num_heads: int,
+    interpret: bool,
+) -> splash_kernel.SplashAttentionKernel:
+    """Makes the kernel of a mask, for one sequence; it returns log-sums too."""
+    q, kv = (next(b for b in _BLOCKS if n % b == 0) for n in mask.shape)
     blocks = splash_kernel.BlockSizes(
         block_q=q,
         block_kv=kv,
@@ -295,13 +365,31 @@ def _splash_kernel(num_heads: int, T: int, S: int, window: int, interpret: bool)
             block_sizes=blocks,
             head_shards=1,
             q_seq_shards=1,
-            residual_checkpoint_name=SAVED,
+            save_residuals=True,
             interpret=interpret,
         )
 
 
-def _pad(x: jax.Array, axis: int, *, multiple: int = _LANES) -> jax.Array:
-    """Pads an axis with zeros at its end, up to a multiple."""
+def _visible_after(
+    kernel: splash_kernel.SplashAttentionKernel, last: jax.Array
+) -> splash_kernel.SplashAttentionKernel:
+    """Hides keys from a kernel without a mask: those up to each query's ``last``."""
+    forward, backward = (
+        info._replace(q_sequence=last)
+        for info in (kernel.fwd_mask_info, kernel.dkv_mask_info)
+    )
+    options = {**kernel.kwargs, 'mask_function': _is_after}
+    return splash_kernel.SplashAttentionKernel(forward, None, backward, **options)
+
+
+def _is_after(last: jax.Array, slots: jax.Array) -> jax.Array:
+    return slots > last
+
+
+def _pad(
+    x: jax.Array, axis: int, *, multiple: int = _LANES, value: int = 0
+) -> jax.Array:
+    """Pads an axis at its end with a value, up to a multiple."""
     widths = np.zeros((x.ndim, 2), int)
     widths[axis, 1] = -x.shape[axis] % multiple
-    return jnp.pad(x, widths)
+    return jnp.pad(x, widths, constant_values=value)

@@ -144,12 +144,14 @@ def _kernel_flops(equation: Any, row_share: float) -> float:
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops
-    # The first arrays of floats are queries and keys. The grid includes the blocks that
-    # the causal mask hides, which the kernel skips.
-    arrays = [x.aval for x in equation.invars if x.aval.ndim > 2]
+    # The first arrays of floats are queries and keys. Segments come in pairs; one more
+    # array of int32 has the positions that the kernel masks by. The grid includes the
+    # blocks that a causal mask hides, which the kernel skips.
+    arrays = [x.aval for x in equation.invars]
     floats = [x for x in arrays if jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
     T, S = (x.shape[-2] for x in floats[:2])
-    return flops * (S - T + (T + 1) / 2) / S
+    is_masked = sum(x.dtype == jax.numpy.int32 for x in arrays) % 2
+    return flops * (T + 1) / (2 * T) if is_masked and T == S else flops
 
 
 def model_flops(

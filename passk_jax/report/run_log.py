@@ -55,7 +55,7 @@ UNIFORM_STEPS = 20
 MANY_PADS = 0.4
 _ADVICE = (
     "%.0f %% of the positions that the learner computes are pads: train.packing='rows' "
-    "lets short responses share rows (any model.attention but 'splash' can read them)"
+    'lets short responses share rows'
 )
 
 

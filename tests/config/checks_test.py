@@ -212,10 +212,6 @@ def test_a_list_is_refused_in_a_config_file():
             "pack_sizes=2 needs train.packing='prompts'",
         ),
         (
-            {'train.pack_sizes': 4, 'model.attention': 'splash'},
-            "pack_sizes=4 packs .* model.attention='splash' cannot read",
-        ),
-        (
             {'train.pack_sizes': 4, 'mesh.rollout': 16},
             'pack_sizes=4 would .* mesh.rollout=16 and sampling.num_rollouts .* = 16 ',
         ),
@@ -286,7 +282,8 @@ def test_a_bad_value_is_refused(overrides, message):
         {'reward.flip_wrong': 1.0},
         {'loss.sampler_weight_cap': 1.0},
         {'train.pack_sizes': 2, 'mesh.rollout': 8},
-        {'model.attention': 'splash', 'mesh.rollout': 16, 'train.pack_sizes': 0},
+        {'model.attention': 'splash', 'train.pack_sizes': 2},
+        {'mesh.rollout': 16, 'train.pack_sizes': 0},
         ONE_ROLLOUT,
         # A signal to an estimator without a baseline.
         {'train.dynamic_sampling_rounds': 1} | ONE_ROLLOUT,

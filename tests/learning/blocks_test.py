@@ -21,9 +21,13 @@ from tests.learning.update_test import (
     P,
     T,
     make_advantages,
+    make_mesh,
     make_rollouts,
+    make_step,
+    place,
     run_step,
 )
+from tests.models.attention_kernels_test import with_interpreted_splash
 
 WHOLE = {'loss': LOSS, 'num_updates': 2, 'num_micro_batches': 2}
 DEALT = WHOLE | {'deals': True}
@@ -123,6 +127,21 @@ def test_a_mesh_changes_nothing(sizes):
     rollouts = make_rollouts(pad=PAD)
     dealt = run_step(rollouts=rollouts, mesh=mesh, **DEALT)
     assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt, atol=5e-6)
+
+
+@with_interpreted_splash
+def test_dealing_to_splash_changes_nothing():
+    mesh, rollouts = make_mesh(), make_rollouts(pad=PAD)
+    with jax.set_mesh(mesh):
+        train_step = make_step(mesh, **DEALT)
+        policy = train_step.loss.policy
+        arch = dataclasses.replace(policy.arch, attention='splash')
+        policy = dataclasses.replace(policy, arch=arch)
+        loss = dataclasses.replace(train_step.loss, policy=policy)
+        train_step = dataclasses.replace(train_step, loss=loss)
+        state, metrics = train_step(place(mesh), rollouts, make_advantages())
+        dealt = jax.device_get((state.params, metrics))
+    assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt)
 
 
 def test_responses_without_a_gradient_are_measured_and_not_learned_from():

@@ -8,13 +8,9 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
-from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import packing
-from passk_jax.learning.batch_loss import BatchLoss
-from passk_jax.learning.update import Update
 from tests.learning.update_test import (
     LOSS,
-    OPTIMIZER,
     N,
     P,
     T,
@@ -25,7 +21,6 @@ from tests.learning.update_test import (
     make_step,
     run_step,
 )
-from tests.models import oracle
 
 PAD = 3
 # Two programs of a whole and its packing, of 2 and 4 rows, for all tests but two.
@@ -160,17 +155,3 @@ def test_random_lengths_compile_one_program():
             sizes.append(train_step.program._cache_size())
         assert len(paddings) > 1
         assert sizes[1:] == sizes[:-1]
-
-
-def test_attention_that_cannot_read_packed_rows_is_refused():
-    policy = oracle.tiny_policy(attention='splash')
-    mesh = sharding.one_device_mesh(jax.devices()[0])
-    with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash'.*'plain', 'cudnn'"):
-        Update(
-            loss=BatchLoss(policy, 1.0, LOSS),
-            optimizer=optimizers.make_optimizer(OPTIMIZER),
-            mesh=mesh,
-            num_updates=1,
-            num_micro_batches=1,
-            pack_sizes=4,
-        )

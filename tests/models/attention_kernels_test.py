@@ -14,13 +14,6 @@ from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from tests.models import oracle
 
-# The kernels where there is no accelerator: cuDNN's call as XLA computes it, and the
-# Pallas kernel by its interpreter.
-CASES = {
-    'dense': functools.partial(attention_kernels._dense, implementation='xla'),
-    'splash': functools.partial(attention_kernels._splash, interpret=True),
-}
-
 
 def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
     draw = iter(jax.random.split(jax.random.key(0), 5))
@@ -34,12 +27,24 @@ def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
     return query, own, prefix, jnp.array([S, 0] + [2] * (P - 2))
 
 
-def with_kernel(kernel, query, own, prefix, lengths, window=0):
-    pair, lengths = (own, None) if prefix is None else (None, lengths)
-    if pair is None:
+def dense(query, own, prefix, lengths, starts=None, window=0):
+    if prefix is None:
+        pair, lengths = own, None
+    else:
         shifted = lengths if window else None
         pair = attention_kernels.after_prefix(own, prefix, shifted)
-    return kernel(query, pair, lengths, window=window)
+    return attention_kernels._dense(query, pair, lengths, 'xla', starts, window)
+
+
+# The kernels where there is no accelerator: cuDNN's call as XLA computes it, and the
+# Pallas kernel by its interpreter.
+CASES = {
+    'dense': dense,
+    'splash': functools.partial(attention_kernels._splash, interpret=True),
+}
+with_interpreted_splash = mock.patch.object(
+    attention_kernels, '_splash', CASES['splash']
+)
 
 
 def loss_and_value(mixed):
@@ -57,7 +62,7 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
     prefix = prefix if with_prefix else None
 
     def have(query, own, prefix):
-        mixed = with_kernel(CASES[name], query, own, prefix, lengths, window)
+        mixed = CASES[name](query, own, prefix, lengths, window=window)
         return loss_and_value(mixed)
 
     def want(query, own, prefix):
@@ -86,7 +91,7 @@ def placed(x):
 @pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 1, 4)])
 def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
     inputs = random_inputs(P=4)
-    run = jax.jit(lambda *args: with_kernel(CASES[name], *args))
+    run = jax.jit(CASES[name])
     want = run(*inputs)
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh):
@@ -97,13 +102,11 @@ def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
     assert 'all-gather' not in text
 
 
-@pytest.mark.parametrize('kernel', ['splash', 'cudnn'])
-def test_a_kernel_under_a_window_gets_the_prefix_next_to_the_sequence(kernel):
+def test_cudnn_under_a_window_gets_the_prefix_next_to_the_sequence():
     """The way from attend_whole to the kernel, which needs an accelerator itself."""
     query, own, prefix, lengths = random_inputs()
-    stand_in = {'splash': '_splash', 'cudnn': '_dense'}[kernel]
-    with mock.patch.object(attention_kernels, stand_in) as call:
-        attention_kernels.attend_whole(kernel, query, own, prefix, lengths, window=2)
+    with mock.patch.object(attention_kernels, '_dense') as call:
+        attention_kernels.attend_whole('cudnn', query, own, prefix, lengths, window=2)
     _, pair, *rest = call.call_args.args
     assert rest[-1] == 2
     for have, before, after in zip(pair, prefix, own, strict=True):

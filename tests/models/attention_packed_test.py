@@ -7,12 +7,18 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import attend
 from passk_jax.types import Prompts
 from tests.models import oracle
-from tests.models.attention_kernels_test import loss_and_value, random_inputs
+from tests.models.attention_kernels_test import (
+    CASES,
+    loss_and_value,
+    random_inputs,
+    with_interpreted_splash,
+)
 
 VOCAB, S, T = 16, 5, 9
 # Responses 0 .. 3 of each prompt: row, first slot, tokens; the rest of a row is pads.
@@ -43,13 +49,29 @@ def unpacked(values):
     return jnp.where(jnp.arange(T) < LENGTHS[:, None], flat, 0.0)
 
 
+def distance(a, b):
+    """That of two trees, relative to the second."""
+    vectors = [
+        np.concatenate([np.float64(x).ravel() for x in jax.tree.leaves(tree)])
+        for tree in (a, b)
+    ]
+    return np.linalg.norm(vectors[0] - vectors[1]) / np.linalg.norm(vectors[1])
+
+
 @pytest.mark.parametrize(
-    ('remat', 'windows'), [('none', (0,)), ('full', (0,)), ('none', (4, 2))]
+    ('attention', 'remat', 'windows'),
+    [
+        ('plain', 'none', (0,)),
+        ('plain', 'full', (0,)),
+        ('plain', 'none', (4, 2)),
+        ('splash', 'attention', (0, 3)),
+    ],
 )
+@with_interpreted_splash
 def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(
-    remat, windows
+    attention, remat, windows
 ):
-    policy = oracle.tiny_policy(remat=remat, windows=windows)
+    policy = oracle.tiny_policy(attention=attention, remat=remat, windows=windows)
     params = oracle.random_params(policy)
     rng = np.random.default_rng(0)
     prompts = Prompts(
@@ -74,6 +96,7 @@ def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(
         have = grad(params, *packed(tokens, garbage))
         for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
             np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
+        assert distance(have[1], want[1]) < 1e-6
 
 
 def random_starts(P, N, T):
@@ -83,17 +106,15 @@ def random_starts(P, N, T):
     return jnp.array(np.maximum.accumulate(np.where(cuts, np.arange(T), 0), axis=-1))
 
 
+@pytest.mark.parametrize('name', CASES)
 @pytest.mark.parametrize('window', [0, 1, 4])
-def test_the_call_of_a_kernel_equals_the_plain_form_in_values_and_gradients(window):
+def test_a_kernel_equals_the_plain_form_in_values_and_gradients(name, window):
     query, own, prefix, lengths = random_inputs()
     starts = random_starts(*query.shape[:3])
 
     def have(query, own, prefix):
-        shifted = lengths if window else None
-        pair = attention_kernels.after_prefix(own, prefix, shifted)
-        return loss_and_value(
-            attention_kernels._dense(query, pair, lengths, 'xla', starts, window)
-        )
+        args = query, own, prefix, lengths, starts
+        return loss_and_value(CASES[name](*args, window=window))
 
     def want(query, own, prefix):
         mixed = attention_kernels.attend_whole(
@@ -107,6 +128,78 @@ def test_the_call_of_a_kernel_equals_the_plain_form_in_values_and_gradients(wind
         np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
 
 
+def value_and_gradients(name, window=0):
+    """Of an attention, as a function of its arrays."""
+    if name in CASES:
+        attend_to = functools.partial(CASES[name], window=window)
+    else:
+        attend_to = functools.partial(
+            attention_kernels.attend_whole, name, window=window
+        )
+
+    def value(query, own, prefix, lengths, starts):
+        return loss_and_value(attend_to(query, own, prefix, lengths, starts))
+
+    return jax.jit(jax.value_and_grad(value, argnums=(0, 1, 2), has_aux=True))
+
+
+@pytest.mark.parametrize('window', [0, 150])
+def test_splash_is_exact_over_many_blocks_and_in_any_batch_of_rows(window):
+    """Blocks are of 128 slots here, and the last ones are partly pads."""
+    inputs = random_inputs(P=3, N=2, S=300, T=270)
+    starts = jnp.array([0, 40, 41, 129, 260])
+    starts = starts[jnp.searchsorted(starts, jnp.arange(270), side='right') - 1]
+    starts = jnp.stack([starts, jnp.zeros_like(starts)])[None].repeat(3, axis=0)
+    have, want = (
+        value_and_gradients(name, window)(*inputs, starts)
+        for name in ('splash', 'plain')
+    )
+    np.testing.assert_allclose(have[0][1], want[0][1], atol=1e-5)
+    assert distance(have[1], want[1]) < 1e-6
+
+
+@pytest.mark.parametrize('name', CASES)
+@pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 1, 4)])
+def test_the_gradient_of_a_prefix_adds_up_over_the_devices_that_share_its_rows(
+    name, sizes
+):
+    inputs = random_inputs(P=4)
+    args = *inputs, random_starts(*inputs[0].shape[:3])
+    want = value_and_gradients(name)(*args)
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    with jax.set_mesh(mesh):
+        have = value_and_gradients(name)(*args)
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
+
+
+def test_in_bfloat16_splash_is_as_near_as_the_plain_form():
+    query, own, prefix, lengths = random_inputs(S=40, T=50)
+    starts = random_starts(*query.shape[:3])
+    want = value_and_gradients('plain')(query, own, prefix, lengths, starts)
+    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), (query, own, prefix))
+    errors = [
+        distance(value_and_gradients(name)(*half, lengths, starts)[1], want[1])
+        for name in ('splash', 'plain')
+    ]
+    assert errors[0] < 1.5 * errors[1] < 0.03
+
+
+@with_interpreted_splash
+def test_splash_runs_forward_once_where_remat_saves_attention():
+    """Two kernels a row and one a prompt, each forward and backward."""
+    policies_of = [
+        oracle.tiny_policy(attention='splash', remat=remat)
+        for remat in ('none', 'attention', 'full')
+    ]
+    counts = []
+    for policy in policies_of:
+        params = oracle.random_params(policy)
+        loss = oracle.loss_of(policy, *oracle.random_batch(vocab_size=VOCAB))
+        counts.append(str(jax.make_jaxpr(jax.grad(loss))(params)).count('pallas_call['))
+    assert counts == [6, 6, 9]
+
+
 def test_chunks_of_queries_see_where_their_responses_start():
     query, own, _, _ = random_inputs()
     starts = random_starts(*query.shape[:3])
@@ -115,10 +208,3 @@ def test_chunks_of_queries_see_where_their_responses_start():
     cut = attend(*args, None, None, starts, max_logits=1)
     np.testing.assert_allclose(whole, cut, atol=1e-6)
     assert np.abs(whole - attend(*args, None, None)).max() > 1e-2
-
-
-def test_a_kernel_that_cannot_is_refused():
-    query, own, prefix, lengths = random_inputs()
-    starts = jnp.zeros(query.shape[:3], jnp.int32)
-    with pytest.raises(ValueError, match=r"'splash' cannot attend to several .*plain"):
-        attention_kernels.attend_whole('splash', query, own, prefix, lengths, starts)

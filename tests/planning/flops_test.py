@@ -166,20 +166,30 @@ def test_a_kernel_counts_at_every_point_of_its_grid():
     assert traced(fn, (8, 5), (5, 7)) == Flops(kernels=2.0 * 8 * 5 * 7)
 
 
-def test_a_causal_kernel_counts_the_pairs_that_its_mask_leaves():
-    P, N, T, S, J, H = 2, 3, 256, 384, 4, 128
+@pytest.mark.parametrize('window', [0, 100])
+@pytest.mark.parametrize('S', [0, 256, 384])
+def test_a_causal_kernel_counts_the_pairs_that_its_mask_leaves(S, window):
+    """Those of a prefix are all pairs, but with a window near its own bound."""
+    P, N, T, J, H = 2, 3, 256, 4, 128
 
-    def fn(query, key, value, lengths):
-        return attention_kernels._splash(query, (key, value), lengths, interpret=True)
+    def fn(*args):
+        query, *pairs = args[:5]
+        prefix = (pairs[2:], *args[5:]) if S else ()
+        return attention_kernels._splash(
+            query, pairs[:2], *prefix, window=window, interpret=True
+        ).sum()
 
-    arrays = [
-        jax.ShapeDtypeStruct(shape, jnp.bfloat16)
-        for shape in ((P, N, T, J, H), (P, N, S, J, H), (P, N, S, J, H))
-    ]
-    lengths = jax.ShapeDtypeStruct((P,), jnp.int32)
-    have = program_flops(jax.jit(fn).trace(*arrays, lengths).jaxpr)
-    seen = np.tri(T, S, k=S - T).sum()
-    assert have.kernels == pytest.approx(4 * P * N * J * H * seen)
+    shapes = [(P, N, T, J, H)] * 3 + [(P, 1, S, J, H)] * 2
+    arrays = [jax.ShapeDtypeStruct(shape, jnp.bfloat16) for shape in shapes]
+    arrays += [jax.ShapeDtypeStruct((P,), jnp.int32)]
+    seen = T * (T + 1) / 2
+    seen += seen if window and S == T else T * S
+    forward = 4 * P * N * J * H * seen
+    have = program_flops(jax.jit(fn).trace(*arrays).jaxpr)
+    assert have.kernels == pytest.approx(forward)
+    # Five products backward.
+    both = program_flops(jax.jit(jax.grad(fn)).trace(*arrays).jaxpr)
+    assert both.kernels == pytest.approx(3.5 * forward)
 
 
 @pytest.mark.parametrize(('N', 'T'), [(3, 4), (1, 1)])

@@ -173,14 +173,6 @@ def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pac
     assert counts[0] == counts[1]
 
 
-def test_packing_that_the_attention_cannot_read_is_refused():
-    builder = make_builder(tiny.make_config(train__pack_sizes=2))
-    arch = dataclasses.replace(builder.policy.arch, attention='splash')
-    policy = dataclasses.replace(builder.policy, arch=arch)
-    with pytest.raises(ValueError, match=r"pack_sizes=2 .*'splash', cannot read"):
-        build(dataclasses.replace(builder, policy=policy), 'train')
-
-
 def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
     score, diagnose = build(builder, 'score'), build(builder, 'diagnose')
     # pass_at_k against pass_at_1, rloo and canonical_k.

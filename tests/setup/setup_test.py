@@ -95,14 +95,13 @@ def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
     assert warning.endswith(': sampling.num_rollouts=6. Multiples of 4 are shared')
 
 
-def test_packed_responses_that_the_chosen_attention_cannot_read_are_refused():
-    """Of the platform's own choice, which a configuration does not say."""
+def test_the_learner_of_every_attention_packs():
+    """That of the platform's own choice too, which a configuration does not say."""
     choice = 'passk_jax.models.attention_kernels.choose_implementation'
     with mock.patch(choice, return_value='splash'):
-        assert tiny.make_setup(tiny.make_config()).policy.arch.attention == 'splash'
-        setup = tiny.make_setup(tiny.make_config(train__pack_sizes=4))
-        with pytest.raises(ValueError, match=r"pack_sizes=4 .*'splash', cannot read"):
-            setup.update(make_optimizer(setup.config.optimizer))
+        setup = tiny.make_setup(tiny.make_config(train__packing='rows'))
+    assert setup.policy.arch.attention == 'splash'
+    assert setup.update(make_optimizer(setup.config.optimizer)).deals
 
 
 def test_a_device_that_has_one_response_to_a_problem_is_not_to_pack():
