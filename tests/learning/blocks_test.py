@@ -197,6 +197,21 @@ def test_blocks_fit_in_the_memory_of_a_pass(rollout, rows):
         assert choose(num_prompts=1, most_rollouts=2) == (BlockSize(2, 2),)
 
 
+def test_a_pass_has_the_tokens_that_hide_the_gathering_of_weights():
+    """Or all that fit; more of them are cut into parts, so that few are empty."""
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=1, tensor=4)
+    tokens = {'prompt_tokens': 64, 'row_tokens': 64, 'most_rollouts': 16}
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
+        for num_prompts in (4, 8, 16, 64):
+            (size,) = choose(num_prompts=num_prompts)
+            fitting = num_prompts * (64 + 16 * 64) / 2
+            of_pass = size.blocks * (64 + size.rows * 64) / 2
+            want = max(fitting / 4, min(fitting, 2048))
+            # Within a block on each of the two.
+            assert want - (64 + size.rows * 64) < of_pass <= fitting
+
+
 def test_a_processor_has_blocks_of_every_power_of_two():
     mesh = sharding.one_device_mesh(jax.devices()[0])
     tokens = {'prompt_tokens': 100, 'row_tokens': 256}
