@@ -239,29 +239,29 @@ def _splash(
     *,
     interpret: bool = False,
 ) -> jax.Array:
-    T, pairs = query.shape[2], (own,) if prefix is None else (own, prefix)
+    T = query.shape[2]
+    if starts is None:
+        starts = jnp.zeros(query.shape[:3], jnp.int32)
+    pairs = (own,) if prefix is None else (own, prefix)
     arrays = [query, *(x for pair in pairs for x in _keys_of_heads(query, pair))]
     arrays = [_pad(x.transpose(0, 1, 3, 2, 4), 3) for x in arrays]
     axes = [('batch', 'rollouts', 'heads', None, None)]
     axes += [('batch', 'rollouts', 'kv_heads', None, None)] * (len(arrays) - 1)
+    # The pads of a row are the response -1.
+    arrays += [_pad(starts, 2, value=-1)]
+    axes += [('batch', 'rollouts', None)]
     if prefix is not None:
-        if starts is None:
-            starts = jnp.zeros(query.shape[:3], jnp.int32)
-        # The pads of a row are the response -1.
-        arrays += [_pad(starts, 2, value=-1), jnp.asarray(prefix_lengths)]
-        axes += [('batch', 'rollouts', None), ('batch',)]
+        arrays += [jnp.asarray(prefix_lengths)]
+        axes += [('batch',)]
 
     def local(query, key, value, *rest):
         """Attends in the rows of each problem, which share its prefix."""
-        sizes, row = query.shape[2:4], (key, value)
-        if not rest:
-            attend_row = _splash_row(*sizes, 0, window, interpret)
-            return jax.vmap(jax.vmap(attend_row))(query, row)
-        *prefix, starts, lengths = rest
-        prefix = tuple(x[:, 0] for x in prefix)
-        attend_row = _splash_row(*sizes, prefix[0].shape[2], window, interpret)
-        attend_rows = jax.vmap(attend_row, in_axes=(0, 0, None, 0, None))
-        return jax.vmap(attend_rows)(query, row, prefix, starts, lengths)
+        *before, starts, lengths = rest if prefix is not None else (*rest, None)
+        shared = tuple(x[:, 0] for x in before) or None
+        S = shared[0].shape[2] if shared else 0
+        attend_row = _splash_row(*query.shape[2:4], S, window, interpret)
+        attend_rows = jax.vmap(attend_row, in_axes=(0, 0, 0, None, None))
+        return jax.vmap(attend_rows)(query, (key, value), starts, shared, lengths)
 
     mixed = sharding.on_each_device(local, tuple(arrays), tuple(axes), axes[0])
     mixed = mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
@@ -278,25 +278,19 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
     and gradient of the merged softmax, and the gradients are exact.
     """
     own = _splash_kernel(_causal_mask(T, window), num_heads, interpret)
-    full = (
-        _splash_kernel(splash_mask.FullMask((T, S)), num_heads, interpret)
-        if S
-        else None
-    )
+    full = splash_mask.FullMask((T, S))
+    unmasked = _splash_kernel(full, num_heads, interpret) if S else None
+    sides = splash_kernel.SegmentIds
 
-    def calls(row: Pair, prefix: Any = None, starts: Any = None, length: Any = 0):
-        """Lists kernels, their keys and values, and the segments of both sides."""
-        if full is None:
-            return [(own, row, None)]
-        # The last slot of the prefix that a query does not see any more.
-        last = length + jnp.arange(T) - starts - window
-        shared = _visible_after(full, last) if window else full
-        real = (jnp.arange(S) < length).astype(jnp.int32)
-        sides = splash_kernel.SegmentIds
-        return [
-            (own, row, sides(starts, starts)),
-            (shared, prefix, sides(jnp.ones_like(starts), real)),
-        ]
+    def calls(row: Pair, starts: jax.Array, prefix: Any, length: Any) -> Any:
+        """Yields kernels, their keys and values, and the segments of both sides."""
+        yield own, row, sides(starts, starts)
+        if unmasked is not None:
+            # The last slot of the prefix that a query does not see any more.
+            last = length + jnp.arange(T) - starts - window
+            kernel = _visible_after(unmasked, last) if window else unmasked
+            real = (jnp.arange(S) < length).astype(jnp.int32)
+            yield kernel, prefix, sides(jnp.ones_like(starts), real)
 
     def forward(query: jax.Array, *args: Any) -> tuple[jax.Array, Any]:
         parts = [kernel(query, *pair, ids) for kernel, pair, ids in calls(*args)]
@@ -310,13 +304,13 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
         of_query, of_pairs = jnp.zeros_like(query), []
         for kernel, pair, ids in calls(*args):
             arrays = query, *pair, ids, None, mixed, log_sum, None
-            rule = functools.partial(
-                splash_kernel._splash_attention_bwd, **kernel.kwargs
+            gradients = splash_kernel._splash_attention_bwd(
+                **kernel.kwargs, res=(*arrays, kernel.dkv_mask_info), do=gradient
             )
-            gradients = rule(res=(*arrays, kernel.dkv_mask_info), do=gradient)
             of_query += gradients[3]
             of_pairs.append(gradients[4:6])
-        return of_query, *of_pairs, *(None for _ in args[2:])
+        of_row, of_prefix = (*of_pairs, None)[:2]
+        return of_query, of_row, None, of_prefix, None
 
     attend_row = jax.custom_vjp(lambda *args: forward(*args)[0])
     attend_row.defvjp(forward, backward)

@@ -106,28 +106,6 @@ def random_starts(P, N, T):
     return jnp.array(np.maximum.accumulate(np.where(cuts, np.arange(T), 0), axis=-1))
 
 
-@pytest.mark.parametrize('name', CASES)
-@pytest.mark.parametrize('window', [0, 1, 4])
-def test_a_kernel_equals_the_plain_form_in_values_and_gradients(name, window):
-    query, own, prefix, lengths = random_inputs()
-    starts = random_starts(*query.shape[:3])
-
-    def have(query, own, prefix):
-        args = query, own, prefix, lengths, starts
-        return loss_and_value(CASES[name](*args, window=window))
-
-    def want(query, own, prefix):
-        mixed = attention_kernels.attend_whole(
-            'plain', query, own, prefix, lengths, starts, window=window
-        )
-        return loss_and_value(mixed)
-
-    run = functools.partial(jax.value_and_grad, argnums=(0, 1, 2), has_aux=True)
-    have, want = (jax.jit(run(fn))(query, own, prefix) for fn in (have, want))
-    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
-
-
 def value_and_gradients(name, window=0):
     """Of an attention, as a function of its arrays."""
     if name in CASES:
@@ -141,6 +119,22 @@ def value_and_gradients(name, window=0):
         return loss_and_value(attend_to(query, own, prefix, lengths, starts))
 
     return jax.jit(jax.value_and_grad(value, argnums=(0, 1, 2), has_aux=True))
+
+
+@pytest.mark.parametrize(
+    ('name', 'with_prefix'), [('dense', True), ('splash', True), ('splash', False)]
+)
+@pytest.mark.parametrize('window', [0, 1, 4])
+def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
+    name, with_prefix, window
+):
+    query, own, prefix, lengths = random_inputs()
+    if not with_prefix:
+        prefix = lengths = None
+    args = query, own, prefix, lengths, random_starts(*query.shape[:3])
+    have, want = (value_and_gradients(x, window)(*args) for x in (name, 'plain'))
+    for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize('window', [0, 150])
