@@ -322,10 +322,9 @@ def _merge(parts: list[tuple[jax.Array, jax.Array]]) -> tuple[jax.Array, jax.Arr
     if len(parts) == 1:
         return parts[0]
     total = functools.reduce(jnp.logaddexp, (log_sum for _, log_sum in parts))
-    mixed = sum(
-        jnp.exp(log_sum - total)[..., None] * x.astype(jnp.float32)
-        for x, log_sum in parts
-    )
+    mixed = jnp.zeros(parts[0][0].shape, jnp.float32)
+    for x, log_sum in parts:
+        mixed += jnp.exp(log_sum - total)[..., None] * x
     return mixed.astype(parts[0][0].dtype), total
 
 
@@ -365,15 +364,17 @@ def _splash_kernel(
 
 
 def _visible_after(
-    kernel: splash_kernel.SplashAttentionKernel, last: jax.Array
+    kernel: splash_kernel.SplashAttentionKernel, last: Any
 ) -> splash_kernel.SplashAttentionKernel:
     """Hides keys from a kernel without a mask: those up to each query's ``last``."""
-    forward, backward = (
-        info._replace(q_sequence=last)
-        for info in (kernel.fwd_mask_info, kernel.dkv_mask_info)
+    forward, backward = kernel.fwd_mask_info, kernel.dkv_mask_info
+    assert backward is not None  # Of the fused backward kernel.
+    return splash_kernel.SplashAttentionKernel(
+        forward._replace(q_sequence=last),
+        None,
+        backward._replace(q_sequence=last),
+        **{**kernel.kwargs, 'mask_function': _is_after},
     )
-    options = {**kernel.kwargs, 'mask_function': _is_after}
-    return splash_kernel.SplashAttentionKernel(forward, None, backward, **options)
 
 
 def _is_after(last: jax.Array, slots: jax.Array) -> jax.Array:
