@@ -309,7 +309,14 @@ def test_a_published_model_is_planned_without_a_hub_or_a_task(monkeypatch):
 
 def test_the_tpu_compiler_plans_without_a_tpu():
     pytest.importorskip('libtpu')
-    done = command(TINY, '--topology=v5e:2x4', '--config.mesh.tensor=2')
+    done = command(
+        TINY,
+        '--topology=v5e:2x4',
+        '--config.mesh.tensor=2',
+        '--config.model.attention=auto',
+        '--config.train.packing=rows',
+        '--config.train.pack_sizes=0',
+    )
     assert done.returncode == 0, done.stderr
     assert 'attention=splash' in done.stdout
     assert cells(done.stdout, 'limit') == ['15.75 GiB'] * 5
