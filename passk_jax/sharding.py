@@ -186,6 +186,12 @@ def divides(axis: str, size: int) -> bool:
     return size % num_shards(axis, 0) == 0
 
 
+def num_cores() -> int:
+    """Counts the cores of a device under ``jax.set_mesh``; 1 if unknown."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return (device and device.num_cores) or 1
+
+
 def local_size(axis: str, size: int) -> int:
     """Returns a device's share of a logical axis of this size."""
     return size // num_shards(axis, size)

@@ -18,11 +18,12 @@ import jax
 from flax import nnx
 from jax import numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from passk_jax.models import attention_kernels, lora
 from passk_jax.models.arch import Arch
-from passk_jax.models.attention import KeyValues, attend_masked
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.decode_attention import Seen, attend_newest
 from passk_jax.models.master_weights import Axes, Streams, project, spread
 from passk_jax.models.parameters import Parameter, Table, kernel, vector
 from passk_jax.models.rope import Turn, rotate
@@ -236,9 +237,9 @@ class Attention(nnx.Module):
         x: Float[Array, 'P N 1 D'],
         turn: Turn | None,
         prefix: KeyValues,
-        seen_prefix: Bool[Array, 'P #N 1 S'],
+        seen_prefix: Seen,
         cache: KeyValues,
-        seen: Bool[Array, 'P N 1 T'],
+        seen: Seen,
         slot: Int[Array, ''],
     ) -> tuple[Float[Array, 'P N 1 D'], KeyValues]:
         """Attends with the next token of each rollout; also returns the new cache."""
@@ -250,7 +251,9 @@ class Attention(nnx.Module):
             keys=write(cache.keys, new.keys, slot, 4),
             values=write(cache.values, new.values, slot, 3),
         )
-        mixed = attend_masked(query, updated, seen, prefix, seen_prefix)
+        mixed = attend_newest(
+            self.implementation, query, updated, seen, prefix, seen_prefix
+        )
         return self.out(mixed)[0], updated
 
     def _project(

@@ -27,6 +27,7 @@ from passk_jax.models import attention_kernels
 from passk_jax.models.arch import Arch, Layer
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.block import SAVED, Block
+from passk_jax.models.decode_attention import newest_seen
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
     INSIDE_LAYERS,
@@ -299,24 +300,18 @@ class Transformer(nnx.Module):
             feed-forward parts, ``[L, P, N, 1]`` for the one stream.
         """
         (x,) = self._embed(tokens[..., None])
-        slots_before = positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
+        positions = (prefix.lengths[:, None] + cache.lengths)[..., None]
         if prefix.next_positions is not None:
             positions = (prefix.next_positions[:, None] + cache.lengths)[..., None]
         turns = self._turns(positions)
-        slots = jnp.arange(prefix.layers[0].values.shape[2])
-        prompt = (slots < prefix.lengths[:, None])[:, None, None]
         ring = cache.layers[0].values.shape[3]
         slot = cache.index % ring
-        # The token itself is the youngest, of age 0.
-        ages = (slot - jnp.arange(ring)) % ring
-        response = (ages <= cache.lengths[..., None])[:, :, None]
-        masks = {0: (prompt, response)}
-        for window in {layer.window for layer in self.arch.layers} - {0}:
-            near = slots > slots_before[..., None] - window
-            masks[window] = prompt & near, response & (ages < window)
+        see = functools.partial(newest_seen, prefix.lengths, cache.lengths, slot)
+        windows = {layer.window for layer in self.arch.layers}
+        seen = {window: see(ring=ring, window=window) for window in windows}
         caches, figures = [], []
         for i, layer in enumerate(self.arch.all_layers):
-            (turn,), (prompt, response) = turns[layer.rope], masks[layer.window]
+            (turn,), (prompt, response) = turns[layer.rope], seen[layer.window]
             x, new, statistics = self.layers[i].step(
                 x, turn, prefix.layers[i], prompt, cache.layers[i], response, slot
             )

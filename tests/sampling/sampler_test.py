@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import math
 from unittest import mock
 
@@ -12,6 +13,7 @@ from jax import numpy as jnp
 
 from benchmarks import lengths
 from passk_jax import sharding
+from passk_jax.models import attention_kernels, decode_attention
 from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, plain_loop, sampler, step_key
 from passk_jax.sampling.scheduled import cost, device, grid, host
@@ -149,6 +151,38 @@ def test_windows_see_the_same_tokens_in_every_row(two_layers, prompts):
     found = run(windowed, params, few, max_cache_bytes=limit)
     assert_same(found, plain(windowed, params, few))
     assert (found.tokens != plain(policy, params, few).tokens).any()
+
+
+@pytest.mark.parametrize('size', [None, Size(2, 2)])
+@pytest.mark.parametrize('windows', [(0,), (5, 0)])
+def test_the_kernel_of_tpus_samples_the_plain_forms_tokens(
+    two_layers, prompts, monkeypatch, size, windows
+):
+    for module, name in (
+        (attention_kernels, '_splash'),
+        (decode_attention, 'attend_filled'),
+    ):
+        kernel = functools.partial(getattr(module, name), interpret=True)
+        monkeypatch.setattr(module, name, kernel)
+    policy, params = two_layers
+    policy, on_tpus = (
+        dataclasses.replace(
+            policy,
+            arch=dataclasses.replace(
+                oracle.with_windows(policy.arch, *windows), attention=attention
+            ),
+        )
+        for attention in ('plain', 'splash')
+    )
+    few = select(prompts, slice(0, 4))
+    limit = work_of(policy, few).cache_bytes(size) if size else 0
+    want = plain(policy, params, few, temperature=0.0)
+    have = run(on_tpus, params, few, temperature=0.0, max_cache_bytes=limit)
+    np.testing.assert_array_equal(have.tokens, want.tokens)
+    np.testing.assert_array_equal(have.lengths, want.lengths)
+    np.testing.assert_allclose(
+        have.untruncated_log_probs, want.untruncated_log_probs, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(

@@ -174,11 +174,8 @@ def advance(
     first = first_routing(slots.prefix, state.last.shape[1])
 
     def step(_: int, state: State) -> State:
-        # The newest token runs now; the cache holds those before it.
-        before = jnp.maximum(state.position - 1, 0)
-        cache = Cache(layers=state.layers, index=state.index, lengths=before)
         hidden, cache = policies.decode(
-            decoder.policy, decoder.params, state.last, slots.prefix, cache
+            decoder.policy, decoder.params, state.last, slots.prefix, cache_of(state)
         )
         begun = (state.position > 0)[..., None]
         hidden = jnp.where(begun, hidden, slots.hidden[:, None])
@@ -201,6 +198,13 @@ def advance(
         'longest': _longest(state),
         'steps': state.steps,
     }
+
+
+def cache_of(state: State) -> Cache:
+    """Returns the tokens before the newest, which runs now; of a free row, none."""
+    before = jnp.maximum(state.position - 1, 0)
+    before = jnp.where(state.rollout >= 0, before, 0)
+    return Cache(layers=state.layers, index=state.index, lengths=before)
 
 
 def _longest(state: State) -> jax.Array:

@@ -1,5 +1,6 @@
 """The programs of scheduled sampling: memory, and what crosses devices."""
 
+import dataclasses
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from passk_jax.models import policy as policies
 from passk_jax.sampling import plain_loop
 from passk_jax.sampling.scheduled import device
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
+from passk_jax.sampling.scheduled.state import State
 from passk_jax.types import Prompts
 
 P, S, N, T = 4, 8, 64, 257
@@ -83,6 +85,15 @@ def test_only_the_question_whether_to_go_on_crosses_devices(policy, sizes):
     assert inside
     assert not [line for line in inside if re.search(r' (all|collective)-\w+\(', line)]
     assert all('[]' in shape or len(shape) < 40 for shape, _ in collectives)
+
+
+def test_a_free_row_has_no_tokens_to_read():
+    empty = State(*[None] * 4, layers=(), index=jnp.int32(9), record=None, steps=None)
+    state = dataclasses.replace(
+        empty, rollout=np.array([[3, -1], [0, -1]]), position=np.array([[5, 5], [0, 1]])
+    )
+    cache = device.cache_of(state)
+    np.testing.assert_array_equal(cache.lengths, [[4, 0], [0, 0]])
 
 
 TPU = """

@@ -1,0 +1,353 @@
+"""Attention of the newest token of every rollout, in plain JAX or by a TPU's kernel.
+
+A rollout sees slots of its cache, which is a ring, and of its prompt, whose keys and
+values its problem's rollouts share. A prompt is a ring that has not wrapped, so a
+:class:`Seen` describes either.
+
+The plain form (attention.py) reads all slots. The kernel reads only the blocks that
+have a slot that is seen: its grid is a list of those blocks, whose length only the
+device knows. One call for the caches and one for the prompts are merged by their
+log-sums.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+from jaxtyping import Array, Bool, Float, Int
+
+from passk_jax import sharding
+from passk_jax.models.attention import KeyValues, attend_masked
+
+_CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
+_PREFIX_AXES = ('batch', 'kv_heads', None, None)
+_ROW_AXES = ('batch', 'rollouts')
+_LOWEST = float(jnp.finfo(jnp.float32).min)
+_LANES = 128
+# Keys and values of a step of the kernel: with fewer bytes, a step takes longer than
+# its copies; with more slots, more of them are past the last that is seen.
+_BLOCK_BYTES, _BLOCK_SLOTS = 1 << 19, 512
+# Logits of a step, or results: 1 MiB of float32 of the memory on the chip.
+_STEP_NUMBERS = 1 << 18
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """The slots of a ring that a query sees: the newest ``counts``, up to ``newest``.
+
+    Attributes:
+        newest: int32 ``[#P, #N]``, the slot of the newest token.
+        counts: int32 ``[P, #N]``, at most the slots of the ring.
+    """
+
+    newest: jax.Array
+    counts: jax.Array
+
+    def mask(self, num_slots: int) -> Bool[Array, 'P #N 1 S']:
+        """Masks the slots that are seen, in a ring of ``num_slots``."""
+        ages = self.newest[..., None, None] - jnp.arange(num_slots)
+        ages = jnp.where(ages < 0, ages + num_slots, ages)
+        return ages < self.counts[..., None, None]
+
+
+def newest_seen(
+    prefix_lengths: Int[Array, 'P'],
+    lengths: Int[Array, 'P N'],
+    slot: Int[Array, ''],
+    *,
+    ring: int,
+    window: int,
+) -> tuple[Seen, Seen]:
+    """Returns what the newest tokens see, of their prompts and of their caches.
+
+    Args:
+        prefix_lengths: tokens of each prompt, in its first slots.
+        lengths: tokens of each rollout before the newest.
+        slot: where the newest tokens lie in the caches.
+        ring: slots of the caches.
+        window: tokens that a query sees, including itself; 0: all before it.
+    """
+    of_prompts = prefix_lengths[:, None]
+    newest, counts = of_prompts - 1, jnp.minimum(lengths + 1, ring)
+    if window:
+        of_prompts = jnp.clip(window - 1 - lengths, 0, of_prompts)
+        counts = jnp.minimum(counts, window)
+    return Seen(newest, of_prompts), Seen(slot[None, None], counts)
+
+
+def attend_newest(
+    implementation: str,
+    query: Float[Array, 'P N 1 J H'],
+    cache: KeyValues,
+    seen: Seen,
+    prefix: KeyValues,
+    seen_prefix: Seen,
+) -> Float[Array, 'P N 1 J H']:
+    """Attends with the newest token of every rollout to its cache and its prompt.
+
+    Args:
+        implementation: of ``attention_kernels.IMPLEMENTATIONS``: ``'splash'`` is the
+            kernel here, any other the plain form.
+        query: rotated queries, scaled by ``H ** -0.5``.
+        cache: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
+        seen: the slots of the cache that each query sees; at least one.
+        prefix: keys ``[P, C, H, S]`` and values ``[P, C, S, H]``.
+        seen_prefix: the slots of the prompt that each query sees; perhaps none.
+
+    Returns:
+        The weighted sums of values, in the dtype of the queries.
+    """
+    if implementation == 'splash':
+        return attend_filled(query, cache, seen, prefix, seen_prefix)
+    own, shared = seen.mask(cache.values.shape[3]), prefix.values.shape[2]
+    return attend_masked(query, cache, own, prefix, seen_prefix.mask(shared))
+
+
+def attend_filled(
+    query: Float[Array, 'P N 1 J H'],
+    cache: KeyValues,
+    seen: Seen,
+    prefix: KeyValues,
+    seen_prefix: Seen,
+    *,
+    interpret: Any = False,
+) -> Float[Array, 'P N 1 J H']:
+    """Attends like :func:`attend_newest`, by the kernel."""
+    P, N, _, J, H = query.shape
+    C = cache.keys.shape[1]
+
+    def local(query, *args) -> jax.Array:
+        return _attend_parts(query, *args, interpret=interpret)
+
+    def specs(axes: tuple[str | None, ...], tree: Any) -> Any:
+        return jax.tree.map(lambda x: sharding.spec_of(axes, x.shape), tree)
+
+    # Heads as the cache has them: a mesh that does not divide C splits no heads.
+    query = query.reshape(P, N, C, J // C, H).transpose(0, 2, 1, 3, 4)
+    trees = query, cache, seen, prefix, seen_prefix
+    axes = _CACHE_AXES, _CACHE_AXES, _ROW_AXES, _PREFIX_AXES, _ROW_AXES
+    in_specs = tuple(map(specs, axes, trees))
+    mixed = sharding.on_devices(local, in_specs, in_specs[0])(*trees)
+    return mixed.transpose(0, 2, 1, 3, 4).reshape(P, N, 1, J, H)
+
+
+def _attend_parts(
+    query: Float[Array, 'P C N G H'],
+    cache: KeyValues,
+    seen: Seen,
+    prefix: KeyValues,
+    seen_prefix: Seen,
+    *,
+    interpret: Any,
+) -> Float[Array, 'P C N G H']:
+    """Attends on one device: to the caches, to the prompts, and merges the two."""
+    P, C, N, G, H = query.shape
+    counts, newest = seen.counts[..., None], jnp.broadcast_to(seen.newest, (P, N))
+    own, of_own = _attend_ring(
+        query, cache, newest, jnp.broadcast_to(counts, (P, N, G)), interpret
+    )
+    # The rollouts of a prompt share products, in K sets, each as large as fits.
+    prefix = KeyValues(keys=prefix.keys[:, :, None], values=prefix.values[:, :, None])
+    heads, width = _block_size(prefix)
+    most = max(1, _STEP_NUMBERS // (heads * max(width, H) * G))
+    K = next(sets for sets in range(-(-N // most), N + 1) if N % sets == 0)
+    counts = jnp.broadcast_to(seen_prefix.counts[..., None], (P, N, G))
+    shared, of_shared = _attend_ring(
+        query.reshape(P, C, K, -1, H),
+        prefix,
+        jnp.broadcast_to(seen_prefix.newest, (P, K)),
+        counts.reshape(P, K, -1),
+        interpret,
+    )
+    shared, of_shared = shared.reshape(own.shape), of_shared.reshape(of_own.shape)
+    share = jax.nn.sigmoid(of_own - of_shared)
+    return (share * own + (1 - share) * shared).astype(query.dtype)
+
+
+def _attend_ring(
+    query: Float[Array, 'P C K M H'],
+    ring: KeyValues,
+    newest: Int[Array, 'P K'],
+    counts: Int[Array, 'P K M'],
+    interpret: Any,
+) -> tuple[Float[Array, 'P C K M H'], Float[Array, 'P C K M 1']]:
+    """Attends with the M queries of each of P x K sets to the set's ring.
+
+    Args:
+        query: the queries.
+        ring: keys ``[P, C, #K, H, R]``, values ``[P, C, #K, R, H]``.
+        newest, counts: the slots that the queries see, as in :class:`Seen`.
+        interpret: as ``pl.pallas_call`` takes it.
+
+    Returns:
+        The weighted means of values, and the logarithms of the sums of weights,
+        float32; 0 and the lowest number for a query that sees nothing.
+    """
+    P, C, K, M, H = query.shape
+    num_rings, R = ring.values.shape[2:4]
+    heads, width = _block_size(ring)
+    num_blocks = pl.cdiv(R, width)
+    steps, num_steps = _filled_blocks(newest, counts.max(axis=2), R, width)
+
+    def place(c, i, steps) -> tuple[jax.Array, ...]:
+        number = steps[i] // num_blocks
+        return number // K, c, number % K, steps[i] % num_blocks
+
+    def of_counts(c, i, steps, _) -> tuple[Any, ...]:
+        p, _, k, _ = place(c, i, steps)
+        return p, k, 0, 0
+
+    def of_queries(c, i, steps, _) -> tuple[Any, ...]:
+        return *place(c, i, steps)[:3], 0, 0
+
+    def of_keys(c, i, steps, _) -> tuple[Any, ...]:
+        p, c, k, block = place(c, i, steps)
+        return p, c, k if num_rings == K else 0, 0, block
+
+    def of_values(*args) -> tuple[Any, ...]:
+        *ring, _, block = of_keys(*args)
+        return *ring, block, 0
+
+    def spec(rows: int, columns: int, index: Any) -> pl.BlockSpec:
+        return pl.BlockSpec((None, heads, None, rows, columns), index)
+
+    mixed, sums = pl.pallas_call(
+        functools.partial(_kernel, num_slots=R, num_blocks=num_blocks),
+        out_shape=(
+            jax.ShapeDtypeStruct(query.shape, jnp.float32),
+            jax.ShapeDtypeStruct((P, C, K, M, 1), jnp.float32),
+        ),
+        grid_spec=pltpu.PrefetchScalarGridSpec(
+            num_scalar_prefetch=2,
+            grid=(C // heads, jnp.maximum(num_steps, 1)),
+            in_specs=(
+                pl.BlockSpec((None, None, M, 1), of_counts),
+                spec(M, H, of_queries),
+                spec(H, width, of_keys),
+                spec(width, H, of_values),
+            ),
+            out_specs=(spec(M, H, of_queries), spec(M, 1, of_queries)),
+            scratch_shapes=[
+                pltpu.VMEM((heads, M, size), jnp.float32) for size in (H, 1, 1)
+            ],
+        ),
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=('parallel', 'arbitrary')
+        ),
+        cost_estimate=_cost(query, ring),
+        name='decode_attention',
+        interpret=interpret,
+    )(steps, newest.reshape(-1), counts[..., None], query, ring.keys, ring.values)
+    # A set that sees nothing has no step.
+    seen = (counts > 0)[:, None, ..., None]
+    return jnp.where(seen, mixed, 0), jnp.where(seen, sums, _LOWEST)
+
+
+def _kernel(
+    steps,
+    newest,
+    counts,
+    query,
+    keys,
+    values,
+    mixed_out,
+    sums_out,
+    mixed,
+    total,
+    top,
+    *,
+    num_slots: int,
+    num_blocks: int,
+) -> None:
+    """Adds a block of keys and values to the softmax of its set."""
+    i, last = pl.program_id(1), pl.num_programs(1) - 1
+    number, block = steps[i] // num_blocks, steps[i] % num_blocks
+    width = values.shape[1]
+
+    def slots(shape: tuple[int, ...], axis: int) -> jax.Array:
+        return block * width + jax.lax.broadcasted_iota(jnp.int32, shape, axis)
+
+    @pl.when((i == 0) | (steps[jnp.maximum(i - 1, 0)] // num_blocks != number))
+    def _():
+        mixed[...] = jnp.zeros_like(mixed)
+        total[...] = jnp.zeros_like(total)
+        top[...] = jnp.full_like(top, _LOWEST)
+
+    slot = slots((1, width), 1)
+    ages = newest[number] - slot
+    ages = jnp.where(ages < 0, ages + num_slots, ages)
+    seen = (ages < counts[...]) & (slot < num_slots)
+    product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
+    logits = product('cmh,chb->cmb', query[...], keys[...])
+    logits = jnp.where(seen[None], logits, _LOWEST)
+    new_top = jnp.maximum(top[...], logits.max(axis=2, keepdims=True))
+    scale, weights = jnp.exp(top[...] - new_top), jnp.exp(logits - new_top)
+    block_values = values[...]
+    if num_slots % width:
+        # Past the end of the ring there may be anything.
+        real = slots((width, 1), 0) < num_slots
+        block_values = jnp.where(real[None], block_values, 0)
+    summed = product('cmb,cbh->cmh', weights.astype(values.dtype), block_values)
+    mixed[...] = mixed[...] * scale + summed
+    total[...] = total[...] * scale + weights.sum(axis=2, keepdims=True)
+    top[...] = new_top
+
+    @pl.when((i == last) | (steps[jnp.minimum(i + 1, last)] // num_blocks != number))
+    def _():
+        mixed_out[...] = mixed[...] / total[...]
+        sums_out[...] = top[...] + jnp.log(total[...])
+
+
+def _block_size(ring: KeyValues) -> tuple[int, int]:
+    """Returns the heads and the slots of a block of keys and values."""
+    _, C, _, R, H = ring.values.shape
+    cores = sharding.num_cores()
+    heads = C // cores if C % cores == 0 else C
+    width = _LANES
+    while width < _BLOCK_SLOTS and (
+        4 * width * heads * H * ring.values.dtype.itemsize <= _BLOCK_BYTES
+    ):
+        width *= 2
+    return heads, min(width, R)
+
+
+def _filled_blocks(
+    newest: Int[Array, 'P K'], counts: Int[Array, 'P K'], num_slots: int, width: int
+) -> tuple[Int[Array, 'I'], Int[Array, '']]:
+    """Lists the blocks with slots that are seen, set by set; also returns how many.
+
+    Block ``b`` of the set ``s = p * K + k`` is ``s * num_blocks + b``.
+    """
+    newest, counts = newest.reshape(-1), counts.reshape(-1)
+    num_blocks = -(-num_slots // width)
+    oldest = newest - jnp.maximum(counts, 1) + 1
+    wraps = oldest < 0
+    first = jnp.where(wraps, oldest + num_slots, oldest) // width
+    after = newest // width - first
+    # A ring that wraps within a block is filled in all.
+    many = jnp.where(wraps & (after >= 0), num_blocks, after % num_blocks + 1)
+    many = jnp.where(counts > 0, many, 0)
+    ends = jnp.cumsum(many)
+    steps = jnp.arange(many.size * num_blocks)
+    # Compared with all sets, because TPUs are slow to gather.
+    inside = (ends - many <= steps[:, None]) & (steps[:, None] < ends)
+
+    def pick(of_set: jax.Array) -> jax.Array:
+        return jnp.where(inside, of_set, 0).sum(axis=1)
+
+    number, shift = pick(jnp.arange(many.size)), pick(first - ends + many)
+    return number * num_blocks + (shift + steps) % num_blocks, ends[-1]
+
+
+def _cost(query: Float[Array, 'P C K M H'], ring: KeyValues) -> pl.CostEstimate:
+    """Estimates the kernel's cost with all slots filled."""
+    pairs = query.size * ring.values.shape[3]
+    size = ring.keys.nbytes + ring.values.nbytes + query.nbytes
+    return pl.CostEstimate(
+        flops=4 * pairs, transcendentals=pairs // query.shape[-1], bytes_accessed=size
+    )
