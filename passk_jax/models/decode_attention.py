@@ -35,7 +35,11 @@ _BLOCK_BYTES, _BLOCK_SLOTS = 1 << 19, 512
 _STEP_NUMBERS = 1 << 18
 
 
-@jax.tree_util.register_dataclass
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=('newest', 'counts'),
+    meta_fields=('window',),
+)
 @dataclasses.dataclass(frozen=True)
 class Seen:
     """The slots of a ring that a query sees: the newest ``counts``, up to ``newest``.
@@ -43,10 +47,12 @@ class Seen:
     Attributes:
         newest: int32 ``[#P, #N]``, the slot of the newest token.
         counts: int32 ``[P, #N]``, at most the slots of the ring.
+        window: no count is larger; 0: nothing is known.
     """
 
     newest: jax.Array
     counts: jax.Array
+    window: int
 
     def mask(self, num_slots: int) -> Bool[Array, 'P #N 1 S']:
         """Masks the slots that are seen, in a ring of ``num_slots``."""
@@ -77,7 +83,7 @@ def newest_seen(
     if window:
         of_prompts = jnp.clip(window - 1 - lengths, 0, of_prompts)
         counts = jnp.minimum(counts, window)
-    return Seen(newest, of_prompts), Seen(slot[None, None], counts)
+    return Seen(newest, of_prompts, window), Seen(slot[None, None], counts, window)
 
 
 def attend_newest(
@@ -147,23 +153,21 @@ def _attend_parts(
 ) -> Float[Array, 'P C N G H']:
     """Attends on one device: to the caches, to the prompts, and merges the two."""
     P, C, N, G, H = query.shape
-    counts, newest = seen.counts[..., None], jnp.broadcast_to(seen.newest, (P, N))
-    own, of_own = _attend_ring(
-        query, cache, newest, jnp.broadcast_to(counts, (P, N, G)), interpret
-    )
+    attend = functools.partial(_attend_ring, window=seen.window, interpret=interpret)
+
+    def by_query(counts: jax.Array) -> jax.Array:
+        return jnp.broadcast_to(counts[..., None], (P, N, G))
+
+    newest = jnp.broadcast_to(seen.newest, (P, N))
+    own, of_own = attend(query, cache, newest, by_query(seen.counts))
     # The rollouts of a prompt share products, in K sets, each as large as fits.
     prefix = KeyValues(keys=prefix.keys[:, :, None], values=prefix.values[:, :, None])
-    heads, width = _block_size(prefix)
+    heads, width = block_size(prefix.values)
     most = max(1, _STEP_NUMBERS // (heads * max(width, H) * G))
     K = next(sets for sets in range(-(-N // most), N + 1) if N % sets == 0)
-    counts = jnp.broadcast_to(seen_prefix.counts[..., None], (P, N, G))
-    shared, of_shared = _attend_ring(
-        query.reshape(P, C, K, -1, H),
-        prefix,
-        jnp.broadcast_to(seen_prefix.newest, (P, K)),
-        counts.reshape(P, K, -1),
-        interpret,
-    )
+    newest = jnp.broadcast_to(seen_prefix.newest, (P, K))
+    counts = by_query(seen_prefix.counts).reshape(P, K, -1)
+    shared, of_shared = attend(query.reshape(P, C, K, -1, H), prefix, newest, counts)
     shared, of_shared = shared.reshape(own.shape), of_shared.reshape(of_own.shape)
     share = jax.nn.sigmoid(of_own - of_shared)
     return (share * own + (1 - share) * shared).astype(query.dtype)
@@ -174,6 +178,8 @@ def _attend_ring(
     ring: KeyValues,
     newest: Int[Array, 'P K'],
     counts: Int[Array, 'P K M'],
+    *,
+    window: int,
     interpret: Any,
 ) -> tuple[Float[Array, 'P C K M H'], Float[Array, 'P C K M 1']]:
     """Attends with the M queries of each of P x K sets to the set's ring.
@@ -181,7 +187,7 @@ def _attend_ring(
     Args:
         query: the queries.
         ring: keys ``[P, C, #K, H, R]``, values ``[P, C, #K, R, H]``.
-        newest, counts: the slots that the queries see, as in :class:`Seen`.
+        newest, counts, window: the slots that the queries see, as in :class:`Seen`.
         interpret: as ``pl.pallas_call`` takes it.
 
     Returns:
@@ -190,7 +196,7 @@ def _attend_ring(
     """
     P, C, K, M, H = query.shape
     num_rings, R = ring.values.shape[2:4]
-    heads, width = _block_size(ring)
+    heads, width = block_size(ring.values)
     num_blocks = pl.cdiv(R, width)
     steps, num_steps = _filled_blocks(newest, counts.max(axis=2), R, width)
 
@@ -239,7 +245,7 @@ def _attend_ring(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=('parallel', 'arbitrary')
         ),
-        cost_estimate=_cost(query, ring),
+        cost_estimate=_cost(query, ring, min(R, window) or R),
         name='decode_attention',
         interpret=interpret,
     )(steps, newest.reshape(-1), counts[..., None], query, ring.keys, ring.values)
@@ -303,15 +309,17 @@ def _kernel(
         sums_out[...] = top[...] + jnp.log(total[...])
 
 
-def _block_size(ring: KeyValues) -> tuple[int, int]:
-    """Returns the heads and the slots of a block of keys and values."""
-    _, C, _, R, H = ring.values.shape
+def block_size(values: Any) -> tuple[int, int]:
+    """Returns the heads and the slots of a block, for a device's values.
+
+    ``values`` has the shape ``[..., C, #K, R, H]`` and a dtype.
+    """
+    C, _, R, H = values.shape[-4:]
     cores = sharding.num_cores()
     heads = C // cores if C % cores == 0 else C
+    slot_bytes = 2 * heads * H * values.dtype.itemsize
     width = _LANES
-    while width < _BLOCK_SLOTS and (
-        4 * width * heads * H * ring.values.dtype.itemsize <= _BLOCK_BYTES
-    ):
+    while width < _BLOCK_SLOTS and 2 * width * slot_bytes <= _BLOCK_BYTES:
         width *= 2
     return heads, min(width, R)
 
@@ -344,10 +352,15 @@ def _filled_blocks(
     return number * num_blocks + (shift + steps) % num_blocks, ends[-1]
 
 
-def _cost(query: Float[Array, 'P C K M H'], ring: KeyValues) -> pl.CostEstimate:
-    """Estimates the kernel's cost with all slots filled."""
-    pairs = query.size * ring.values.shape[3]
-    size = ring.keys.nbytes + ring.values.nbytes + query.nbytes
+def _cost(
+    query: Float[Array, 'P C K M H'], ring: KeyValues, slots: int
+) -> pl.CostEstimate:
+    """States the cost if each query sees so many slots, the most that it may."""
+    pairs = query.size // query.shape[-1] * slots
+    results = query.size * (query.dtype.itemsize + 4)
+    size = (ring.keys.nbytes + ring.values.nbytes) * slots // ring.values.shape[3]
     return pl.CostEstimate(
-        flops=4 * pairs, transcendentals=pairs // query.shape[-1], bytes_accessed=size
+        flops=4 * pairs * query.shape[-1],
+        transcendentals=pairs,
+        bytes_accessed=size + results,
     )

@@ -135,7 +135,7 @@ def _expert_shards(equation: Any) -> int:
 def _kernel_flops(equation: Any, row_share: float) -> float:
     """Counts a Pallas kernel: its body at every point of its grid.
 
-    A grid that depends on data is that of a grouped product, which states its own.
+    If its grid depends on data, it states its FLOPs.
     """
     grid = equation.params['grid_mapping'].grid
     if not all(isinstance(points, int) for points in grid):
@@ -251,7 +251,7 @@ def train_passes(
     return (2.0 if adapters else 3.0) * epochs + scored + reference
 
 
-def decode_flops(arch: Arch, *, sequences: int, context_tokens: int) -> float:
+def decode_flops(arch: Arch, *, sequences: int, context_tokens: float) -> float:
     """Counts the FLOPs of a new token of each sequence, after ``context_tokens``."""
     head = arch.vocab_size * arch.embed_dim
     pairs = _pairs(arch, 1, before=context_tokens - 1)

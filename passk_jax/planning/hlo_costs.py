@@ -6,7 +6,8 @@ an instruction reads its operands and writes its result once, and slicing reads 
 slice. A conditional counts as the branch that takes longest on a chip with
 :data:`INTENSITY`. Data in a TPU's on-chip memory is not traffic: what is fetched ahead
 counts where it is read from main memory, what is evicted where it is written there. A
-hand-written kernel counts by its operands and results alone.
+hand-written kernel counts by its operands and results, or by the bytes that it states,
+if they are fewer.
 """
 
 import collections
@@ -27,6 +28,7 @@ _FREE = re.compile(
 INTENSITY = 200.0
 """FLOPs in the time of a byte of traffic, roughly those of all chips here."""
 _SLICES = ('dynamic-slice', 'slice', 'gather')
+_STATED_BYTES = re.compile(r'"cost_estimate":\{[^}]*"bytes_accessed":"(\d+)"')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +149,9 @@ def _memory(
         return written + (size if any(x.in_memory for x in operands[0]) else 0.0)
     if opcode == 'dynamic-update-slice':
         return 2 * sum(map(_traffic, operands[1]))
-    return written + sum(_traffic(shape) for shapes in operands for shape in shapes)
+    size = written + sum(_traffic(shape) for shapes in operands for shape in shapes)
+    stated = _STATED_BYTES.search(instruction.attributes)
+    return min(size, float(stated[1])) if stated else size
 
 
 def _traffic(shape: hlo.Shape) -> float:

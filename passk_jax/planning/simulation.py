@@ -2,8 +2,9 @@
 
 1. :func:`replay` runs the sampler's schedule on drawn lengths: how many steps each grid
    and ring decode.
-2. A decode step costs what its weights, prompts and ring read, times the traffic that
-   the compiler adds to this at full size, or its FLOPs.
+2. A decode step costs what its weights, prompts and rings read, times the traffic that
+   the compiler adds to this at full size, or its FLOPs. On TPUs, attention reads only
+   the blocks of a ring that its rollout has filled (decode_attention.py).
 3. The learner's cost is that of full responses, times the share of its passes that
    packing needs (learning/blocks.py).
 4. An evaluation samples its problems once; a checkpoint is written by all hosts.
@@ -27,6 +28,7 @@ from passk_jax import sharding
 from passk_jax.config import CheckpointConfig, EvalConfig
 from passk_jax.learning import blocks
 from passk_jax.learning.update import Update
+from passk_jax.models.decode_attention import block_size
 from passk_jax.planning import decoding
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
@@ -59,11 +61,15 @@ class Factors:
 
 @dataclasses.dataclass(frozen=True)
 class Decoded:
-    """``steps`` decode steps of a cell's grid of this size and ring."""
+    """``steps`` decode steps of a cell's grid of this size and ring.
+
+    ``slots`` of the rings of a layer are read in a step, on average.
+    """
 
     steps: int
     size: Size
     ring: int
+    slots: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,13 +110,18 @@ class Assumed:
 
 
 def replay(
-    lengths: np.ndarray, work: Work, first: Size, account: Account
+    lengths: np.ndarray,
+    work: Work,
+    first: Size,
+    account: Account,
+    filled: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> list[Decoded]:
     """Runs the schedule on lengths ``[cells, rollouts]``, in the order of the queue.
 
     A row takes the next rollout of its cell. All cells decode until the last has ended.
     The grid shrinks to the smallest size with enough rows; how rows share prompts may
-    let it shrink later.
+    let it shrink later. ``filled`` returns the slots that rollouts read in so many
+    steps; ``None``: each row reads its ring.
     """
     schedules = [_schedule(x, first.total) for x in lengths]
     starts, ends = (np.stack([x[i] for x in schedules]) for i in range(2))
@@ -130,12 +141,21 @@ def replay(
         grows = int(starts[longer].min()) + ring
         ring = min(account.pace.times * ring, work.response_tokens)
         changes.setdefault(grows, []).append((None, ring))
+
+    def slots(size: Size, ring: int, now: int, after: int) -> float:
+        if filled is None:
+            return size.total * ring
+        read = [filled(np.clip(t - starts, 0, ends - starts)) for t in (now, after)]
+        # The cells wait for the one that reads most.
+        return (read[1] - read[0]).sum(axis=1).max() / (after - now)
+
     decoded, size, ring = [], first, 0
     times = [*sorted(t for t in changes if t < total), total]
     for now, after in itertools.pairwise(times):
         for new_size, new_ring in changes[now]:
             size, ring = new_size or size, max(ring, new_ring)
-        decoded.append(Decoded(after - now, size, ring))
+        read = slots(size, ring, now, after)
+        decoded.append(Decoded(after - now, size, ring, read))
     return decoded
 
 
@@ -241,10 +261,11 @@ def _decoder(
 ) -> Callable[[np.ndarray, Work, Size], tuple[float, float]]:
     """Makes a function of lengths ``[P, N]`` and their grid: seconds, twice."""
     account, cost = decoding.account_of(builder), _step_cost(builder, decode, factors)
+    filled = filled_slots(builder)
 
     def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
         cells = lengths.size // (work.problems * work.rollouts)
-        parts = replay(cut_into_cells(lengths, work), work, first, account)
+        parts = replay(cut_into_cells(lengths, work), work, first, account, filled)
         costs = [(x.steps, cost(x, cells)) for x in parts]
         low, high = (sum(n * seconds[i] for n, seconds in costs) for i in range(2))
         return low, high
@@ -259,20 +280,26 @@ def _step_cost(
     chip, arch = decode.topology.chip, builder.policy.arch
     work, first = builder.fit_grid()
     weights = shard_bytes(builder.decoding_weights())
-    context = builder.data.max_prompt_tokens
+    prompt, ring = builder.data.max_prompt_tokens, work.response_tokens
+    full = first.total * ring
+    if filled := filled_slots(builder):
+        windows = [layer.window for layer in arch.all_layers]
+        prompt = np.mean([min(prompt, window or prompt) for window in windows])
+        full = first.total * np.diff(filled(np.array([ring - 1, ring]))).item()
 
-    def read(size: Size, ring: int) -> float:
-        return weights + work.used_bytes(size, ring)
+    def read(size: Size, slots: float) -> float:
+        return weights + (size.slots * prompt + slots) * work.token_bytes
 
     added = 1.0
     if decode.costs is not None:
-        added = decode.costs.memory / read(first, work.response_tokens)
+        added = decode.costs.memory / read(first, full)
     network = decode.seconds.get('network', 0.0)
 
     def cost(of: Decoded, cells: int) -> tuple[float, float]:
-        traffic = added * read(of.size, of.ring) / chip.memory_bandwidth
+        traffic = added * read(of.size, of.slots) / chip.memory_bandwidth
+        context = builder.data.max_prompt_tokens + of.slots / of.size.total
         flops = decode_flops(
-            arch, sequences=of.size.total * cells, context_tokens=context + of.ring
+            arch, sequences=of.size.total * cells, context_tokens=context
         )
         compute = flops / (chip.flops * decode.topology.num_devices)
         bound = max(traffic, compute, network)
@@ -280,6 +307,30 @@ def _step_cost(
         return bound, slower
 
     return cost
+
+
+def filled_slots(builder: Builder) -> Callable[[np.ndarray], np.ndarray] | None:
+    """Makes a function of steps: the slots that a rollout reads in its first so many.
+
+    They are those of a layer on average, in whole blocks. Returns ``None`` where
+    attention reads whole rings.
+    """
+    arch, work = builder.policy.arch, builder.fit_grid()[0]
+    if arch.attention != 'splash':
+        return None
+    with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
+        heads = sharding.local_size('kv_heads', arch.num_kv_heads)
+        shape = heads, 1, work.response_tokens, arch.head_dim
+        _, width = block_size(jax.ShapeDtypeStruct(shape, jnp.dtype(arch.dtype)))
+
+    def of_window(steps: np.ndarray, window: int) -> np.ndarray:
+        growing = np.minimum(steps, window) if window else steps
+        blocks, part = np.divmod(growing, width)
+        slots = width * (width * blocks * (blocks + 1) // 2 + part * (blocks + 1))
+        return slots + (steps - growing) * -(-window // width) * width
+
+    windows = [layer.window for layer in arch.all_layers]
+    return lambda steps: np.mean([of_window(steps, x) for x in windows], axis=0)
 
 
 def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:

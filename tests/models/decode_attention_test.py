@@ -79,7 +79,7 @@ def test_the_cores_of_a_device_share_the_heads_if_they_can(cores):
     for C in (4, 3):
         inputs = random_inputs(J=12, C=C)
         with mock.patch.object(sharding, 'num_cores', lambda: cores):
-            heads, _ = decode_attention._block_size(inputs[1])
+            heads, _ = decode_attention.block_size(inputs[1].values)
             assert heads == (C if C % cores else C // cores)
             assert_close(attend_filled(*inputs), attend_plainly(*inputs))
 
@@ -91,7 +91,7 @@ def test_blocks_without_a_slot_that_is_seen_are_not_read(window):
     query, cache, seen, prefix, seen_prefix = inputs
 
     def spoil(ring, seen, rows):
-        width = decode_attention._block_size(cache)[1]
+        width = decode_attention.block_size(cache.values)[1]
         visible = np.asarray(seen.mask(ring.values.shape[-2]))[:, :, 0]
         starts = range(0, visible.shape[-1], width)
         read = [visible[..., i : i + width].any(axis=-1) for i in starts]

@@ -1,4 +1,5 @@
 import dataclasses
+import functools
 
 import jax
 import numpy as np
@@ -10,6 +11,8 @@ from jax.sharding import PartitionSpec
 from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.decode_attention import attend_filled, newest_seen
 from passk_jax.models.expert_products import mix
 from passk_jax.models.frozen import picture_features
 from passk_jax.models.layers import INSIDE_LAYERS
@@ -190,6 +193,28 @@ def test_a_causal_kernel_counts_the_pairs_that_its_mask_leaves(S, window):
     # Five products backward.
     both = program_flops(jax.jit(jax.grad(fn)).trace(*arrays).jaxpr)
     assert both.kernels == pytest.approx(3.5 * forward)
+
+
+@pytest.mark.parametrize('window', [0, 100])
+def test_the_kernel_of_decoding_counts_what_a_full_cache_has_in_the_window(window):
+    P, N, J, C, H, R, S = 4, 2, 4, 2, 128, 384, 256
+
+    def fn(query, cache, prefix, lengths):
+        see = functools.partial(newest_seen, lengths[:, 0], lengths, jnp.int32(0))
+        seen_prefix, seen = see(ring=R, window=window)
+        return attend_filled(query, cache, seen, prefix, seen_prefix)
+
+    def array(*shape, dtype=jnp.bfloat16):
+        return jax.ShapeDtypeStruct(shape, dtype)
+
+    cache = KeyValues(keys=array(P, C, N, H, R), values=array(P, C, N, R, H))
+    prefix = KeyValues(keys=array(P, C, H, S), values=array(P, C, S, H))
+    arrays = array(P, N, 1, J, H), cache, prefix, array(P, N, dtype=jnp.int32)
+    mesh = sharding.make_mesh(data=1, fsdp=2, rollout=2, tensor=2)
+    with jax.set_mesh(mesh):
+        have = program_flops(jax.jit(fn).trace(*arrays).jaxpr)
+    seen = (window or R) + (window or S)
+    assert have.kernels == 4 * P * N * J * H * seen
 
 
 @pytest.mark.parametrize(('N', 'T'), [(3, 4), (1, 1)])

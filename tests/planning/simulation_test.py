@@ -14,6 +14,7 @@ from passk_jax.planning.simulation import Assumed, Decoded
 from passk_jax.sampling.scheduled.cost import Account, Pace
 from passk_jax.sampling.scheduled.grid import Size, Work
 from tests import tiny
+from tests.models import oracle
 from tests.planning.conftest import make_builder
 
 # Decisions cost nothing, so the grid shrinks and the ring grows when they can.
@@ -28,9 +29,9 @@ WORK = Work(
 )
 
 
-def replay(of_rollouts, first=WORK.everything):
+def replay(of_rollouts, first=WORK.everything, **options):
     account = Account(PACE, 1000, 4000)
-    return simulation.replay(np.array(of_rollouts), WORK, first, account)
+    return simulation.replay(np.array(of_rollouts), WORK, first, account, **options)
 
 
 def test_all_of_one_length_decode_together_to_the_end():
@@ -59,6 +60,32 @@ def test_rows_take_the_next_rollouts():
     # Two of them are long: the others pass them by.
     parts = replay([[30, 30, *[10] * 30]], Size(2, 4))
     assert sum(x.steps for x in parts) == math.ceil((60 + 300) / 8 / 10) * 10
+
+
+def test_a_row_reads_its_ring_or_what_it_has_filled():
+    for parts in (replay([[10, 30] * 16]), replay([[10, 30] * 16], Size(2, 4))):
+        assert all(x.slots == x.size.total * x.ring for x in parts)
+    fewest = replay([[10] * 32, [10, 30] * 16], Size(2, 4), filled=lambda t: 2 * t)
+    # The second cell has the most to read, until the first rollouts have ended at least.
+    assert fewest[0].slots <= 2 * 8
+    read = sum(x.steps * x.slots for x in fewest)
+    assert read == pytest.approx(2 * 16 * (10 + 30), rel=0.2)
+
+
+@pytest.mark.parametrize('windows', [(0,), (20, 0), (64, 10)])
+def test_the_slots_of_a_rollout_come_in_blocks(windows, monkeypatch):
+    builder = make_builder(tiny.make_config(sampling__max_response_tokens=64))
+    assert simulation.filled_slots(builder) is None
+    arch = dataclasses.replace(builder.policy.arch, attention='splash', num_layers=2)
+    arch = oracle.with_windows(arch, *windows)
+    policy = dataclasses.replace(builder.policy, arch=arch)
+    monkeypatch.setattr(simulation, 'block_size', lambda values: (1, 8))
+    filled = simulation.filled_slots(dataclasses.replace(builder, policy=policy))
+    windows = [layer.window or 64 for layer in arch.all_layers]
+    for steps in (0, 1, 8, 9, 21, 64):
+        seen = np.minimum.outer(np.arange(1, steps + 1), windows)
+        want = (-(-seen // 8) * 8).sum() / len(windows)
+        assert filled(np.array([steps])) == want
 
 
 def test_lengths_are_cut_into_cells_by_problem_and_rollout():
@@ -141,6 +168,21 @@ def test_short_responses_cost_less_in_both(planned):
     assert again.of_step['train'] == full.of_step['train']
 
 
+def test_a_kernel_that_reads_what_is_filled_costs_less(planned, monkeypatch):
+    config, builder, analyses = planned
+    monkeypatch.setattr(simulation, 'block_size', lambda values: (1, 4))
+    arch = dataclasses.replace(builder.policy.arch, attention='splash')
+    policy = dataclasses.replace(builder.policy, arch=arch)
+    other = dataclasses.replace(builder, policy=policy)
+    for text in ('', 'lognormal:16'):
+        plain, kernel = (
+            simulation.simulate(x, analyses, assume(config, text)).of_step['decode']
+            for x in (builder, other)
+        )
+        assert kernel[0] < plain[0]
+        assert kernel[1] < plain[1]
+
+
 def test_an_evaluation_in_one_call_takes_less_than_one_in_small_batches(planned):
     config, builder, analyses = planned
     whole = assume(config, 'lognormal:16', num_problems=400)
@@ -166,7 +208,7 @@ def test_where_compute_is_the_limit_it_is_counted(planned):
         sequences=first.total * cells,
         context_tokens=builder.data.max_prompt_tokens + 32,
     )
-    low, high = cost(Decoded(1, first, 32), cells)
+    low, high = cost(Decoded(1, first, 32, 32 * first.total), cells)
     assert low == pytest.approx(flops / 8e6)
     assert high == pytest.approx(flops / 8e6 / 0.45)
 

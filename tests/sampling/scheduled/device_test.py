@@ -54,7 +54,14 @@ def lowered(policy, *, mesh=None, stride: int = 1):
         jax.ShapeDtypeStruct((P, shards[1], 2), jnp.int32),
     )
     stop = StopWhen(np.int32(0), np.zeros(shards[0], bool), np.int32(100))
-    return device.advance.lower(decoder, problems, state, stop), state
+    arguments = decoder, problems, state, stop
+    if mesh is not None and mesh.size == 1:
+        # Otherwise the program would be for the default device.
+        where = sharding.replicated(mesh)
+        arguments = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), arguments
+        )
+    return device.advance.lower(*arguments), state
 
 
 def num_bytes(tree) -> int:
@@ -97,6 +104,7 @@ def test_a_free_row_has_no_tokens_to_read():
 
 
 TPU = """
+import sys
 import jax
 from passk_jax.planning import topologies
 (device, *_) = topologies.connect(topologies.parse('v5e:2x2'))
@@ -109,21 +117,25 @@ mesh = sharding.make_mesh(data=1, fsdp=1, rollout=1, tensor=1, devices=[device])
 device_test.P, device_test.N, device_test.T, device_test.S = 8, 32, 1025, 256
 policy = oracle.tiny_policy(
     vocab_size=1024, num_layers=4, embed_dim=256, num_heads=4, num_kv_heads=2,
-    head_dim=128, mlp_dim=512, dtype='bfloat16',
+    head_dim=128, mlp_dim=512, dtype='bfloat16', attention=sys.argv[1],
 )
 with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
     program, state = device_test.lowered(policy, mesh=mesh, stride=8)
-memory = program.compile().memory_analysis()
+compiled = program.compile()
+assert 'S(1)' in compiled.as_text(), 'not a program of a TPU'
+memory = compiled.memory_analysis()
 cache = device_test.num_bytes(state.layers)
 print(memory.temp_size_in_bytes / cache, memory.alias_size_in_bytes / cache)
 """
 
 
 @pytest.mark.slow
-def test_on_a_tpu_decoding_needs_little_beside_the_cache():
+@pytest.mark.parametrize('attention', ['plain', 'splash'])
+def test_on_a_tpu_decoding_needs_little_beside_the_cache(attention):
     pytest.importorskip('libtpu')
+    command = [sys.executable, '-c', TPU, attention]
     found = subprocess.run(
-        [sys.executable, '-c', TPU], capture_output=True, text=True, check=True
+        command, capture_output=True, text=True, check=True
     )
     temporary, aliased = map(float, found.stdout.split()[-2:])
     assert temporary < 0.05
