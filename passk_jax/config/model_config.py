@@ -108,8 +108,9 @@ class ModelConfig:
             ``'full'`` (each layer), ``'attention'`` (each layer but its attention),
             ``'qkv'`` (nor queries, keys and values) or ``'gate_up'`` (nor the products
             with the matrices gate and up).
-        attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU),
-            ``'cudnn'`` (GPU) or ``'auto'`` (the platform's kernel where it works).
+        attention: the kernel for whole sequences: ``'plain'``, ``'splash'`` (TPU; also
+            decodes by a kernel, which reads only filled slots), ``'cudnn'`` (GPU) or
+            ``'auto'`` (the platform's kernel where it works).
         head_chunk_tokens: tokens whose logits a device holds at once in training.
         experts: the implementation of the experts' matrix products: ``'blocks'``,
             ``'ragged'`` (TPU) or ``'auto'`` (the platform's fastest).

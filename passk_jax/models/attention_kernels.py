@@ -11,8 +11,8 @@ For cuDNN, each sequence's keys follow a copy of its prefix's keys: its rule doe
 differentiate two softmaxes merged by their log-sums. It counts distances in slots, so
 with a window the prefix is shifted to end where the sequence begins. Splash reads the
 prefix in place by a second call, and :func:`_splash_row` has the rule that makes the
-gradients of the two exact. Decoding, with one query per sequence, does not use this
-module.
+gradients of the two exact. Decoding, with one query per sequence, is in
+decode_attention.py; with ``'splash'`` it has a kernel too.
 """
 
 import functools

@@ -27,7 +27,7 @@ _CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
 _PREFIX_AXES = ('batch', 'kv_heads', None, None)
 _ROW_AXES = ('batch', 'rollouts')
 _LOWEST = float(jnp.finfo(jnp.float32).min)
-_LANES = 128
+_LANES, _SUBLANES = 128, 8
 # Keys and values of a step of the kernel: with fewer bytes, a step takes longer than
 # its copies; with more slots, more of them are past the last that is seen.
 _BLOCK_BYTES, _BLOCK_SLOTS = 1 << 19, 512
@@ -211,19 +211,28 @@ def _attend_ring(
     def of_queries(c, i, steps, _) -> tuple[Any, ...]:
         return *place(c, i, steps)[:3], 0, 0
 
-    def of_keys(c, i, steps, _) -> tuple[Any, ...]:
-        p, c, k, block = place(c, i, steps)
-        return p, c, k if num_rings == K else 0, 0, block
-
-    def of_values(*args) -> tuple[Any, ...]:
-        *ring, _, block = of_keys(*args)
-        return *ring, block, 0
-
     def spec(rows: int, columns: int, index: Any) -> pl.BlockSpec:
         return pl.BlockSpec((None, heads, None, rows, columns), index)
 
+    def of_ring(axes: str) -> pl.BlockSpec:
+        def index(c, i, steps, _) -> tuple[Any, ...]:
+            p, c, k, block = place(c, i, steps)
+            last = (0, block) if axes == 'hb' else (block, 0)
+            return p, c, k if num_rings == K else 0, *last
+
+        return spec(*(H if axis == 'h' else width for axis in axes), index)
+
+    keys, key_axes = _as_stored(ring.keys, 'hb')
+    values, value_axes = _as_stored(ring.values, 'bh')
+
     mixed, sums = pl.pallas_call(
-        functools.partial(_kernel, num_slots=R, num_blocks=num_blocks),
+        functools.partial(
+            _kernel,
+            num_slots=R,
+            width=width,
+            key_axes=key_axes,
+            value_axes=value_axes,
+        ),
         out_shape=(
             jax.ShapeDtypeStruct(query.shape, jnp.float32),
             jax.ShapeDtypeStruct((P, C, K, M, 1), jnp.float32),
@@ -234,8 +243,8 @@ def _attend_ring(
             in_specs=(
                 pl.BlockSpec((None, None, M, 1), of_counts),
                 spec(M, H, of_queries),
-                spec(H, width, of_keys),
-                spec(width, H, of_values),
+                of_ring(key_axes),
+                of_ring(value_axes),
             ),
             out_specs=(spec(M, H, of_queries), spec(M, 1, of_queries)),
             scratch_shapes=[
@@ -248,7 +257,7 @@ def _attend_ring(
         cost_estimate=_cost(query, ring, min(R, window) or R),
         name='decode_attention',
         interpret=interpret,
-    )(steps, newest.reshape(-1), counts[..., None], query, ring.keys, ring.values)
+    )(steps, newest.reshape(-1), counts[..., None], query, keys, values)
     # A set that sees nothing has no step.
     seen = (counts > 0)[:, None, ..., None]
     return jnp.where(seen, mixed, 0), jnp.where(seen, sums, _LOWEST)
@@ -268,15 +277,19 @@ def _kernel(
     top,
     *,
     num_slots: int,
-    num_blocks: int,
+    width: int,
+    key_axes: str,
+    value_axes: str,
 ) -> None:
     """Adds a block of keys and values to the softmax of its set."""
     i, last = pl.program_id(1), pl.num_programs(1) - 1
+    num_blocks = pl.cdiv(num_slots, width)
     number, block = steps[i] // num_blocks, steps[i] % num_blocks
-    width = values.shape[1]
 
-    def slots(shape: tuple[int, ...], axis: int) -> jax.Array:
-        return block * width + jax.lax.broadcasted_iota(jnp.int32, shape, axis)
+    def slots(axes: str) -> jax.Array:
+        shape = tuple(width if axis == 'b' else 1 for axis in axes)
+        places = jax.lax.broadcasted_iota(jnp.int32, shape, axes.index('b'))
+        return block * width + places
 
     @pl.when((i == 0) | (steps[jnp.maximum(i - 1, 0)] // num_blocks != number))
     def _():
@@ -284,21 +297,21 @@ def _kernel(
         total[...] = jnp.zeros_like(total)
         top[...] = jnp.full_like(top, _LOWEST)
 
-    slot = slots((1, width), 1)
+    slot = slots('mb')
     ages = newest[number] - slot
     ages = jnp.where(ages < 0, ages + num_slots, ages)
     seen = (ages < counts[...]) & (slot < num_slots)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
-    logits = product('cmh,chb->cmb', query[...], keys[...])
+    logits = product(f'cmh,c{key_axes}->cmb', query[...], keys[...])
     logits = jnp.where(seen[None], logits, _LOWEST)
     new_top = jnp.maximum(top[...], logits.max(axis=2, keepdims=True))
     scale, weights = jnp.exp(top[...] - new_top), jnp.exp(logits - new_top)
     block_values = values[...]
     if num_slots % width:
         # Past the end of the ring there may be anything.
-        real = slots((width, 1), 0) < num_slots
-        block_values = jnp.where(real[None], block_values, 0)
-    summed = product('cmb,cbh->cmh', weights.astype(values.dtype), block_values)
+        block_values = jnp.where(slots(value_axes) < num_slots, block_values, 0)
+    weighted = weights.astype(values.dtype)
+    summed = product(f'cmb,c{value_axes}->cmh', weighted, block_values)
     mixed[...] = mixed[...] * scale + summed
     total[...] = total[...] * scale + weights.sum(axis=2, keepdims=True)
     top[...] = new_top
@@ -307,6 +320,22 @@ def _kernel(
     def _():
         mixed_out[...] = mixed[...] / total[...]
         sums_out[...] = top[...] + jnp.log(total[...])
+
+
+def _as_stored(x: jax.Array, axes: str) -> tuple[jax.Array, str]:
+    """Swaps the last two axes if a TPU pads the array less this way.
+
+    That is how it stores an argument of a program. In another order, XLA would copy the
+    cache for the kernel. Also returns the last two axes.
+    """
+
+    def padded(rows: int, columns: int) -> int:
+        return -(-rows // _SUBLANES) * _SUBLANES * (-(-columns // _LANES) * _LANES)
+
+    rows, columns = x.shape[-2:]
+    if padded(columns, rows) < padded(rows, columns):
+        return x.swapaxes(-1, -2), axes[::-1]
+    return x, axes
 
 
 def block_size(values: Any) -> tuple[int, int]:
