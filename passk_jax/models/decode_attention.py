@@ -127,18 +127,18 @@ def attend_filled(
     P, N, _, J, H = query.shape
     C = cache.keys.shape[1]
 
-    def local(query, *args) -> jax.Array:
+    def attend_locally(query, *args) -> jax.Array:
         return _attend_parts(query, *args, interpret=interpret)
 
-    def specs(axes: tuple[str | None, ...], tree: Any) -> Any:
+    def split(axes: tuple[str | None, ...], tree: Any) -> Any:
         return jax.tree.map(lambda x: sharding.spec_of(axes, x.shape), tree)
 
     # Heads as the cache has them: a mesh that does not divide C splits no heads.
     query = query.reshape(P, N, C, J // C, H).transpose(0, 2, 1, 3, 4)
     trees = query, cache, seen, prefix, seen_prefix
     axes = _CACHE_AXES, _CACHE_AXES, _ROW_AXES, _PREFIX_AXES, _ROW_AXES
-    in_specs = tuple(map(specs, axes, trees))
-    mixed = sharding.on_devices(local, in_specs, in_specs[0])(*trees)
+    in_specs = tuple(map(split, axes, trees))
+    mixed = sharding.on_devices(attend_locally, in_specs, in_specs[0])(*trees)
     return mixed.transpose(0, 2, 1, 3, 4).reshape(P, N, 1, J, H)
 
 
@@ -155,18 +155,18 @@ def _attend_parts(
     P, C, N, G, H = query.shape
     attend = functools.partial(_attend_ring, window=seen.window, interpret=interpret)
 
-    def by_query(counts: jax.Array) -> jax.Array:
+    def repeat_by_query(counts: jax.Array) -> jax.Array:
         return jnp.broadcast_to(counts[..., None], (P, N, G))
 
     newest = jnp.broadcast_to(seen.newest, (P, N))
-    own, of_own = attend(query, cache, newest, by_query(seen.counts))
+    own, of_own = attend(query, cache, newest, repeat_by_query(seen.counts))
     # The rollouts of a prompt share products, in K sets, each as large as fits.
     prefix = KeyValues(keys=prefix.keys[:, :, None], values=prefix.values[:, :, None])
     heads, width = block_size(prefix.values)
     most = max(1, _STEP_NUMBERS // (heads * max(width, H) * G))
     K = next(sets for sets in range(-(-N // most), N + 1) if N % sets == 0)
     newest = jnp.broadcast_to(seen_prefix.newest, (P, K))
-    counts = by_query(seen_prefix.counts).reshape(P, K, -1)
+    counts = repeat_by_query(seen_prefix.counts).reshape(P, K, -1)
     shared, of_shared = attend(query.reshape(P, C, K, -1, H), prefix, newest, counts)
     shared, of_shared = shared.reshape(own.shape), of_shared.reshape(of_own.shape)
     share = jax.nn.sigmoid(of_own - of_shared)
@@ -197,56 +197,28 @@ def _attend_ring(
     P, C, K, M, H = query.shape
     num_rings, R = ring.values.shape[2:4]
     heads, width = block_size(ring.values)
-    num_blocks = pl.cdiv(R, width)
-    steps, num_steps = _filled_blocks(newest, counts.max(axis=2), R, width)
-
-    def place(c, i, steps) -> tuple[jax.Array, ...]:
-        number = steps[i] // num_blocks
-        return number // K, c, number % K, steps[i] % num_blocks
-
-    def of_counts(c, i, steps, _) -> tuple[Any, ...]:
-        p, _, k, _ = place(c, i, steps)
-        return p, k, 0, 0
-
-    def of_queries(c, i, steps, _) -> tuple[Any, ...]:
-        return *place(c, i, steps)[:3], 0, 0
-
-    def spec(rows: int, columns: int, index: Any) -> pl.BlockSpec:
-        return pl.BlockSpec((None, heads, None, rows, columns), index)
-
-    def of_ring(axes: str) -> pl.BlockSpec:
-        def index(c, i, steps, _) -> tuple[Any, ...]:
-            p, c, k, block = place(c, i, steps)
-            last = (0, block) if axes == 'hb' else (block, 0)
-            return p, c, k if num_rings == K else 0, *last
-
-        return spec(*(H if axis == 'h' else width for axis in axes), index)
-
-    keys, key_axes = _as_stored(ring.keys, 'hb')
-    values, value_axes = _as_stored(ring.values, 'bh')
-
+    keys, key_axes = _order_as_stored(ring.keys, 'hb')
+    values, value_axes = _order_as_stored(ring.values, 'bh')
+    rings = 'pck' if num_rings == K else 'pc1'
+    sizes = {'c': heads, 'm': M, 'h': H, 'b': width, 'k': K}
+    make_spec = functools.partial(_make_spec, sizes, pl.cdiv(R, width))
+    results = make_spec('pckmh'), make_spec('pckm1')
+    kernel = functools.partial(
+        _kernel, num_slots=R, width=width, key_axes=key_axes, value_axes=value_axes
+    )
+    steps, num_steps = _list_blocks(newest, counts.max(axis=2), R, width)
     mixed, sums = pl.pallas_call(
-        functools.partial(
-            _kernel,
-            num_slots=R,
-            width=width,
-            key_axes=key_axes,
-            value_axes=value_axes,
-        ),
-        out_shape=(
-            jax.ShapeDtypeStruct(query.shape, jnp.float32),
-            jax.ShapeDtypeStruct((P, C, K, M, 1), jnp.float32),
+        kernel,
+        out_shape=tuple(
+            jax.ShapeDtypeStruct((P, C, K, M, size), jnp.float32) for size in (H, 1)
         ),
         grid_spec=pltpu.PrefetchScalarGridSpec(
             num_scalar_prefetch=2,
             grid=(C // heads, jnp.maximum(num_steps, 1)),
-            in_specs=(
-                pl.BlockSpec((None, None, M, 1), of_counts),
-                spec(M, H, of_queries),
-                of_ring(key_axes),
-                of_ring(value_axes),
+            in_specs=tuple(
+                map(make_spec, ('pkm1', 'pckmh', rings + key_axes, rings + value_axes))
             ),
-            out_specs=(spec(M, H, of_queries), spec(M, 1, of_queries)),
+            out_specs=results,
             scratch_shapes=[
                 pltpu.VMEM((heads, M, size), jnp.float32) for size in (H, 1, 1)
             ],
@@ -254,13 +226,34 @@ def _attend_ring(
         compiler_params=pltpu.CompilerParams(
             dimension_semantics=('parallel', 'arbitrary')
         ),
-        cost_estimate=_cost(query, ring, min(R, window) or R),
+        cost_estimate=_estimate_cost(query, ring, min(R, window) or R),
         name='decode_attention',
         interpret=interpret,
     )(steps, newest.reshape(-1), counts[..., None], query, keys, values)
     # A set that sees nothing has no step.
     seen = (counts > 0)[:, None, ..., None]
     return jnp.where(seen, mixed, 0), jnp.where(seen, sums, _LOWEST)
+
+
+def _make_spec(sizes: dict[str, int], num_blocks: int, axes: str) -> pl.BlockSpec:
+    """Makes the part of an array that a step of the grid reads or writes.
+
+    ``axes`` has a letter for each axis: problem, heads (c), set (k), queries (m), head
+    size (h), slots (b), or 1.
+    """
+
+    def locate(heads: jax.Array, step: jax.Array, steps: Any, _: Any) -> Any:
+        number, block = steps[step] // num_blocks, steps[step] % num_blocks
+        p, k = number // sizes['k'], number % sizes['k']
+        places = {'p': p, 'c': heads, 'k': k, 'b': block}
+        return tuple(places.get(axis, 0) for axis in axes)
+
+    last = len(axes) - 2
+    shape = (
+        sizes.get(axis, 1) if i >= last or axis == 'c' else None
+        for i, axis in enumerate(axes)
+    )
+    return pl.BlockSpec(tuple(shape), locate)
 
 
 def _kernel(
@@ -286,7 +279,7 @@ def _kernel(
     num_blocks = pl.cdiv(num_slots, width)
     number, block = steps[i] // num_blocks, steps[i] % num_blocks
 
-    def slots(axes: str) -> jax.Array:
+    def number_slots(axes: str) -> jax.Array:
         shape = tuple(width if axis == 'b' else 1 for axis in axes)
         places = jax.lax.broadcasted_iota(jnp.int32, shape, axes.index('b'))
         return block * width + places
@@ -297,7 +290,7 @@ def _kernel(
         total[...] = jnp.zeros_like(total)
         top[...] = jnp.full_like(top, _LOWEST)
 
-    slot = slots('mb')
+    slot = number_slots('mb')
     ages = newest[number] - slot
     ages = jnp.where(ages < 0, ages + num_slots, ages)
     seen = (ages < counts[...]) & (slot < num_slots)
@@ -309,7 +302,7 @@ def _kernel(
     block_values = values[...]
     if num_slots % width:
         # Past the end of the ring there may be anything.
-        block_values = jnp.where(slots(value_axes) < num_slots, block_values, 0)
+        block_values = jnp.where(number_slots(value_axes) < num_slots, block_values, 0)
     weighted = weights.astype(values.dtype)
     summed = product(f'cmb,c{value_axes}->cmh', weighted, block_values)
     mixed[...] = mixed[...] * scale + summed
@@ -322,18 +315,18 @@ def _kernel(
         sums_out[...] = top[...] + jnp.log(total[...])
 
 
-def _as_stored(x: jax.Array, axes: str) -> tuple[jax.Array, str]:
+def _order_as_stored(x: jax.Array, axes: str) -> tuple[jax.Array, str]:
     """Swaps the last two axes if a TPU pads the array less this way.
 
     That is how it stores an argument of a program. In another order, XLA would copy the
     cache for the kernel. Also returns the last two axes.
     """
 
-    def padded(rows: int, columns: int) -> int:
+    def pad(rows: int, columns: int) -> int:
         return -(-rows // _SUBLANES) * _SUBLANES * (-(-columns // _LANES) * _LANES)
 
     rows, columns = x.shape[-2:]
-    if padded(columns, rows) < padded(rows, columns):
+    if pad(columns, rows) < pad(rows, columns):
         return x.swapaxes(-1, -2), axes[::-1]
     return x, axes
 
@@ -353,7 +346,7 @@ def block_size(values: Any) -> tuple[int, int]:
     return heads, min(width, R)
 
 
-def _filled_blocks(
+def _list_blocks(
     newest: Int[Array, 'P K'], counts: Int[Array, 'P K'], num_slots: int, width: int
 ) -> tuple[Int[Array, 'I'], Int[Array, '']]:
     """Lists the blocks with slots that are seen, set by set; also returns how many.
@@ -381,7 +374,7 @@ def _filled_blocks(
     return number * num_blocks + (shift + steps) % num_blocks, ends[-1]
 
 
-def _cost(
+def _estimate_cost(
     query: Float[Array, 'P C K M H'], ring: KeyValues, slots: int
 ) -> pl.CostEstimate:
     """States the cost if each query sees so many slots, the most that it may."""

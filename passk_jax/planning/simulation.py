@@ -323,14 +323,14 @@ def filled_slots(builder: Builder) -> Callable[[np.ndarray], np.ndarray] | None:
         shape = heads, 1, work.response_tokens, arch.head_dim
         _, width = block_size(jax.ShapeDtypeStruct(shape, jnp.dtype(arch.dtype)))
 
-    def of_window(steps: np.ndarray, window: int) -> np.ndarray:
+    def count_slots(steps: np.ndarray, window: int) -> np.ndarray:
         growing = np.minimum(steps, window) if window else steps
         blocks, part = np.divmod(growing, width)
         slots = width * (width * blocks * (blocks + 1) // 2 + part * (blocks + 1))
         return slots + (steps - growing) * -(-window // width) * width
 
     windows = [layer.window for layer in arch.all_layers]
-    return lambda steps: np.mean([of_window(steps, x) for x in windows], axis=0)
+    return lambda steps: np.mean([count_slots(steps, x) for x in windows], axis=0)
 
 
 def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Attention of the newest tokens: the kernel, by its interpreter, and the plain form."""
+"""Attention of the newest tokens: the kernel, interpreted, and the plain form."""
 
 import functools
 from unittest import mock
@@ -55,6 +55,7 @@ SHAPES = {
     'one_head': {'J': 2, 'C': 1, 'H': 64, 'R': 16, 'S': 9},
     'no_groups': {'J': 2, 'C': 2, 'R': 1024, 'S': 1536, 'slot': 600},
     'seven_of_a_group': {'J': 14, 'C': 2, 'H': 128, 'R': 1008, 'S': 700, 'slot': 1000},
+    'keys_swapped': {'H': 128, 'R': 1000, 'S': 200, 'slot': 999},
     'one_rollout': {'P': 4, 'N': 1, 'H': 12, 'R': 640, 'S': 513, 'slot': 0},
 }
 
@@ -78,10 +79,28 @@ def test_many_rollouts_of_a_prompt_attend_in_sets():
 def test_the_cores_of_a_device_share_the_heads_if_they_can(cores):
     for C in (4, 3):
         inputs = random_inputs(J=12, C=C)
-        with mock.patch.object(sharding, 'num_cores', lambda: cores):
+        with mock.patch.object(sharding, 'num_cores', return_value=cores):
             heads, _ = decode_attention.block_size(inputs[1].values)
             assert heads == (C if C % cores else C // cores)
             assert_close(attend_filled(*inputs), attend_plainly(*inputs))
+
+
+@pytest.mark.parametrize(
+    ('H', 'R', 'keys', 'values'),
+    [
+        (128, 256, 'hb', 'bh'),
+        # Rows of 64 numbers would be padded to 128, columns of 200 to 256.
+        (64, 256, 'hb', 'hb'),
+        (128, 200, 'bh', 'bh'),
+        (64, 200, 'hb', 'hb'),
+    ],
+)
+def test_an_array_is_read_in_the_order_with_the_fewest_pads(H, R, keys, values):
+    _, cache, *_ = random_inputs(H=H, R=R)
+    stored, axes = decode_attention._order_as_stored(cache.keys, 'hb')
+    assert (axes, stored.shape[-1]) == (keys, R if keys == 'hb' else H)
+    stored, axes = decode_attention._order_as_stored(cache.values, 'bh')
+    assert (axes, stored.shape[-1]) == (values, H if values == 'bh' else R)
 
 
 @pytest.mark.parametrize('window', [0, 300])
@@ -114,7 +133,7 @@ def test_the_list_has_each_block_with_a_slot_that_is_seen_once(slots, width):
     newest, counts = map(
         np.ravel, np.meshgrid(np.arange(slots), np.arange(slots + 1), indexing='ij')
     )
-    steps, total = decode_attention._filled_blocks(
+    steps, total = decode_attention._list_blocks(
         jnp.asarray(newest)[:, None], jnp.asarray(counts)[:, None], slots, width
     )
     blocks = -(-slots // width)
@@ -198,4 +217,3 @@ def test_only_the_implementation_of_tpus_has_the_kernel():
         for name in attention_kernels.IMPLEMENTATIONS:
             decode_attention.attend_newest(name, *inputs)
     kernel.assert_called_once_with(*inputs)
-

@@ -267,7 +267,9 @@ def test_of_a_choice_without_products_the_branch_with_most_traffic_counts():
     assert hlo_costs.count(text, num_devices=1).memory > 31 * 2 * 4 * 4096
 
 
-@pytest.mark.parametrize(('stated', 'want'), [('1000', 1000), ('9999', 4352), ('', 4352)])
+@pytest.mark.parametrize(
+    ('stated', 'want'), [('1000', 1000), ('9999', 4352), ('', 4352)]
+)
 def test_a_kernel_that_reads_a_part_of_its_operands_states_how_much(stated, want):
     config = f'"cost_estimate":{{"flops":"1","bytes_accessed":"{stated}"}}'
     text = module(
