@@ -284,7 +284,7 @@ def _step_cost(
     full = first.total * ring
     if filled := filled_slots(builder):
         windows = [layer.window for layer in arch.all_layers]
-        prompt = np.mean([min(prompt, window or prompt) for window in windows])
+        prompt = sum(min(prompt, x or prompt) for x in windows) / len(windows)
         full = first.total * np.diff(filled(np.array([ring - 1, ring]))).item()
 
     def read(size: Size, slots: float) -> float:
