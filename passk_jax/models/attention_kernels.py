@@ -12,7 +12,7 @@ differentiate two softmaxes merged by their log-sums. It counts distances in slo
 with a window the prefix is shifted to end where the sequence begins. Splash reads the
 prefix in place by a second call, and :func:`_splash_row` has the rule that makes the
 gradients of the two exact. Decoding, with one query per sequence, is in
-decode_attention.py; with ``'splash'`` it has a kernel too.
+decode_attention.py, which has a kernel for TPUs.
 """
 
 import functools
