@@ -77,6 +77,18 @@ class Rows:
             return sums
         return jax.lax.all_gather(sums, self.axes, axis=sums.ndim - 1, tiled=True)
 
+    def row_sum(self, block_sums: Float[Array, '*B C']) -> Float[Array, '*B']:
+        """Sums the blocks of each row: the first half and the second, and so on.
+
+        XLA's own order would depend on the number of rows.
+        """
+        sums = block_sums
+        while (count := sums.shape[-1]) > 1:
+            half = -(-count // 2)
+            pad = [(0, 0)] * (sums.ndim - 1) + [(0, 2 * half - count)]
+            sums = sums[..., :half] + jnp.pad(sums[..., half:], pad)
+        return sums[..., 0]
+
     def sum(self, x: Float[Array, '*B v']) -> Float[Array, '*B']:
         """Sums each row, in an order that depends on the devices."""
         return jax.lax.psum(x.sum(axis=-1), self.axes) if self.axes else x.sum(axis=-1)

@@ -113,7 +113,7 @@ def _choose(
     mean_score = rows.sum(jnp.where(weights > 0, weights * scores, 0))
     weights = rows.split(weights, pad=0)
     sums = rows.block_sums(weights)
-    total = sums.sum(axis=-1)
+    total = rows.row_sum(sums)
     if greedy:
         tokens = rows.first_marked(scores == 0)
         score = sampler_log_probs = jnp.zeros_like(total)
@@ -124,7 +124,7 @@ def _choose(
             sums = rows.block_sums(weights)
         tokens = draw(weights, sums, uniforms, rows)
         score = rows.at(scores, tokens)
-        sampler_log_probs = score - jnp.log(sums.sum(axis=-1))
+        sampler_log_probs = score - jnp.log(rows.row_sum(sums))
     return Choice(
         tokens=tokens.astype(jnp.int32),
         sampler_log_probs=sampler_log_probs,
@@ -151,7 +151,7 @@ def kept_by_truncation(
 
     def keep_top_p(allowed: jax.Array) -> jax.Array:
         weights = jnp.where(allowed, jnp.exp(scores), 0)
-        enough = options.top_p * rows.block_sums(weights).sum(axis=-1)
+        enough = options.top_p * rows.row_sum(rows.block_sums(weights))
         return allowed & _keep_below(scores, weights, rows, limit=enough)
 
     # A filter that is off costs nothing, and rounding cannot make it drop a token.
@@ -185,7 +185,7 @@ def _keep_below(
 
     def before(rank: jax.Array) -> jax.Array:
         better = jnp.where(ranks < rank[..., None, None], amounts, 0)
-        return rows.block_sums(better).sum(axis=-1)
+        return rows.row_sum(rows.block_sums(better))
 
     def halve(_: int, bounds: tuple[jax.Array, jax.Array]):
         low, high = bounds
