@@ -130,5 +130,5 @@ class Rows:
 def rows_on_mesh(vocab_size: int) -> Rows:
     """Returns rows that devices share if the mesh splits them and cuts no block."""
     axes = sharding.mesh_axes('vocab', vocab_size)
-    whole = vocab_size % (sharding.num_devices(axes) * Rows(vocab_size).block_tokens)
-    return Rows(vocab_size, () if whole else axes)
+    cut = vocab_size % (sharding.num_devices(axes) * Rows(vocab_size).block_tokens)
+    return Rows(vocab_size, () if cut else axes)
