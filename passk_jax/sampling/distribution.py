@@ -3,24 +3,23 @@
 The options apply in Hugging Face's order: temperature; top-k; top-p on the tokens that
 top-k kept, renormalised; min-p. All values are float32. A token whose logit is ``-inf``
 is never drawn; finite logits give finite values.
+
+Where a mesh splits the vocabulary, no logits cross devices; see blocks.py.
 """
 
 import dataclasses
+import functools
 
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax import sharding
 from passk_jax.config import SamplingOptions
 from passk_jax.config.ranges import check_fields
-
-# draw() sums each row in pieces of this many tokens. Published vocabularies are
-# multiples of it; copying a row to pad it would take ten times as long.
-_PIECE = 128
-# The most blocks of whole pieces in a row. With more blocks, each is less probable, and
-# a 23-bit uniform may never draw a block whose probability is below 1e-7.
-_MAX_BLOCKS = 300
+from passk_jax.sampling.blocks import Rows, rows_on_mesh
 
 
 @jax.tree_util.register_dataclass
@@ -74,41 +73,69 @@ def choose(
     Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
-        logits: float32; finite, or ``-inf`` where an id is no token.
+        logits: float32; finite, or ``-inf`` where an id is no token. Under
+            ``jax.set_mesh``, devices share the rows as ``'batch'`` and ``'rollouts'``,
+            and each row as ``'vocab'``, if whole blocks fit on each device.
         uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
         greedy: whether to take the most probable token, the lowest id among equals
             (static).
         truncate: whether to apply top-k, top-p and min-p (static).
     """
+    rows = rows_on_mesh(logits.shape[-1])
+    names = ('batch', 'rollouts')[: logits.ndim - 1]
+    of_logits = sharding.spec_of((*names, 'vocab' if rows.axes else None), logits.shape)
+    of_uniforms = sharding.spec_of((*names, None), uniforms.shape)
+    on_device = functools.partial(_choose, rows=rows, greedy=greedy, truncate=truncate)
+    return sharding.on_devices(
+        on_device,
+        (of_logits, of_uniforms, PartitionSpec()),
+        sharding.spec_of(names, logits.shape[:-1]),
+    )(logits, uniforms, options)
+
+
+def _choose(
+    logits: Float[Array, '*B v'],
+    uniforms: Float[Array, '*B 2'],
+    options: TracedOptions,
+    *,
+    rows: Rows,
+    greedy: bool,
+    truncate: bool,
+) -> Choice:
+    """Chooses on a device that has a part of each row."""
     # Subtract the maximum before dividing: a small temperature would overflow.
-    scores = logits - logits.max(axis=-1, keepdims=True)
+    scores = logits - rows.max(logits)[..., None]
     if not greedy:
         scores = scores / options.temperature
     weights = jnp.exp(scores)
-    total = weights.sum(axis=-1)
     # A score may be -inf where the weight is 0; their product would be NaN.
-    mean_score = jnp.where(weights > 0, weights * scores, 0).sum(axis=-1) / total
-    sampled_total = total
+    mean_score = rows.sum(jnp.where(weights > 0, weights * scores, 0))
+    weights = rows.split(weights, pad=0)
+    sums = rows.block_sums(weights)
+    total = rows.row_sum(sums)
     if greedy:
-        tokens = jnp.argmax(scores, axis=-1)
+        tokens = rows.first_marked(scores == 0)
+        score = sampler_log_probs = jnp.zeros_like(total)
     else:
         if truncate:
-            weights = jnp.where(kept_by_truncation(scores, options), weights, 0)
-            sampled_total = weights.sum(axis=-1)
-        tokens = draw(weights, uniforms)
-    score = jnp.take_along_axis(scores, tokens[..., None], axis=-1)[..., 0]
+            kept = kept_by_truncation(rows.split(scores, pad=-jnp.inf), options, rows)
+            weights = jnp.where(kept, weights, 0)
+            sums = rows.block_sums(weights)
+        tokens = draw(weights, sums, uniforms, rows)
+        score = rows.at(scores, tokens)
+        sampler_log_probs = score - jnp.log(rows.row_sum(sums))
     return Choice(
         tokens=tokens.astype(jnp.int32),
-        sampler_log_probs=score - (score if greedy else jnp.log(sampled_total)),
+        sampler_log_probs=sampler_log_probs,
         untruncated_log_probs=score - jnp.log(total),
-        entropies=jnp.log(total) - mean_score,
+        entropies=jnp.log(total) - mean_score / total,
     )
 
 
 def kept_by_truncation(
-    scores: Float[Array, '*B V'], options: TracedOptions
-) -> Bool[Array, '*B V']:
+    scores: Float[Array, '*B c L'], options: TracedOptions, rows: Rows
+) -> Bool[Array, '*B c L']:
     """Marks the tokens that top-k, top-p and min-p keep.
 
     Among equally probable tokens, top-k and top-p take the lower ids first. Top-p keeps
@@ -120,12 +147,12 @@ def kept_by_truncation(
 
     def keep_top_k(allowed: jax.Array) -> jax.Array:
         count = options.top_k.astype(jnp.float32)
-        return _keep_below(scores, allowed.astype(jnp.float32), limit=count)
+        return _keep_below(scores, allowed.astype(jnp.float32), rows, limit=count)
 
     def keep_top_p(allowed: jax.Array) -> jax.Array:
         weights = jnp.where(allowed, jnp.exp(scores), 0)
-        enough = options.top_p * weights.sum(axis=-1, keepdims=True)
-        return allowed & _keep_below(scores, weights, limit=enough)
+        enough = options.top_p * rows.row_sum(rows.block_sums(weights))
+        return allowed & _keep_below(scores, weights, rows, limit=enough)
 
     # A filter that is off costs nothing, and rounding cannot make it drop a token.
     allowed = jnp.ones_like(scores, bool)
@@ -136,18 +163,29 @@ def kept_by_truncation(
 
 
 def _keep_below(
-    scores: Float[Array, '*B V'], amounts: Float[Array, '*B V'], *, limit: jax.Array
-) -> Bool[Array, '*B V']:
+    scores: Float[Array, '*B c L'],
+    amounts: Float[Array, '*B c L'],
+    rows: Rows,
+    *,
+    limit: Float[Array, '*#B'],
+) -> Bool[Array, '*B c L']:
     """Keeps tokens, best first, while the amounts before them sum to less than a limit.
 
     Bisects for the score of the last such token, which takes 31 sums over the row.
     Sorting a vocabulary of 150,000 takes many times as long.
+
+    Args:
+        scores: at most 0.
+        amounts: not negative; equal where scores are equal, or 0.
+        rows: of the scores.
+        limit: above 0.
     """
     # The bits of non-negative floats sort as the floats do; rank 0 is the best token.
     ranks = jax.lax.bitcast_convert_type(jnp.abs(scores), jnp.int32)
 
     def before(rank: jax.Array) -> jax.Array:
-        return jnp.where(ranks < rank, amounts, 0).sum(axis=-1, keepdims=True)
+        better = jnp.where(ranks < rank[..., None, None], amounts, 0)
+        return rows.row_sum(rows.block_sums(better))
 
     def halve(_: int, bounds: tuple[jax.Array, jax.Array]):
         low, high = bounds
@@ -155,48 +193,72 @@ def _keep_below(
         below = before(middle) < limit
         return jnp.where(below, middle, low), jnp.where(below, high, middle)
 
-    low = jnp.zeros_like(ranks[..., :1])
+    low = jnp.zeros(ranks.shape[:-2], jnp.int32)
     beyond_infinity = jnp.full_like(low, 0x7F800001)
     edge, _ = jax.lax.fori_loop(0, 31, halve, (low, beyond_infinity))
-    tied = jnp.where(ranks == edge, amounts, 0)
-    earlier = before(edge) + jnp.cumsum(tied, axis=-1) - tied
-    return (ranks < edge) | ((ranks == edge) & (earlier < limit))
+    # Of the tokens at the edge, which have one amount, so many stay below the limit.
+    tied = (ranks == edge[..., None, None]) & (amounts > 0)
+    amount = rows.max(jnp.where(tied, amounts, 0).max(axis=-2))
+    last = _find(tied, jnp.ceil((limit - before(edge)) / amount), rows)
+    ids = rows.split(rows.ids(scores.reshape(*scores.shape[:-2], -1)), pad=0)
+    return (ranks < edge[..., None, None]) | (tied & (ids <= last[..., None, None]))
+
+
+def _find(
+    marked: Bool[Array, '*B c L'], number: Float[Array, '*B'], rows: Rows
+) -> Int[Array, '*B']:
+    """Returns the id of the ``number``-th token that each row marks, or of the last."""
+    marked = marked.astype(jnp.float32)
+    counts = rows.block_sums(marked)
+    target = jnp.minimum(number, counts.sum(axis=-1)) - 1
+    block = _first_above(counts, target)
+    earlier = jnp.arange(counts.shape[-1]) < block[..., None]
+    target -= jnp.where(earlier, counts, 0).sum(axis=-1)
+    ids = block * rows.block_tokens + _first_above(rows.block(marked, block), target)
+    return rows.agree(ids, ids)
 
 
 def draw(
-    weights: Float[Array, '*B V'], uniforms: Float[Array, '*B 2']
+    weights: Float[Array, '*B c L'],
+    sums: Float[Array, '*B C'],
+    uniforms: Float[Array, '*B 2'],
+    rows: Rows,
 ) -> Int[Array, '*B']:
-    """Draws an index in proportion to the weights, never one whose weight is 0.
+    """Draws a token in proportion to the weights, never one whose weight is 0.
 
     Inverting the running sum takes one or two uniforms per row; Gumbel noise would take
     V. In a long row, the first uniform draws a block and the second a token of that
     block. A single float32 running sum over a vocabulary of 150,000 would round away
     the tokens of the tail, and costs more than summing each block.
+
+    Args:
+        weights: not negative.
+        sums: of the weights in each block.
+        uniforms: independent, in [0, 1).
+        rows: of the weights.
     """
-    *lead, vocab_size = weights.shape
-    if vocab_size <= _PIECE:
-        return _invert(weights, uniforms[..., 0])
-    pieces = _padded(weights, _PIECE).reshape(*lead, -1, _PIECE)
-    count = pieces.shape[-2]
-    width = -(-count // _MAX_BLOCKS)
-    sums = _padded(pieces.sum(axis=-1), width).reshape(*lead, -1, width)
-    block = _invert(sums.sum(axis=-1), uniforms[..., 0])
-    at = block[..., None] * width + jnp.arange(width)
-    inside = jnp.take_along_axis(pieces, jnp.minimum(at, count - 1)[..., None], axis=-2)
-    inside = jnp.where(at[..., None] < count, inside, 0).reshape(*lead, -1)
-    return block * width * _PIECE + _invert(inside, uniforms[..., 1])
-
-
-def _padded(x: jax.Array, width: int) -> jax.Array:
-    """Pads the last axis with zeros to a multiple of ``width``."""
-    return jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, -x.shape[-1] % width)])
+    block = _invert(sums, uniforms[..., 0])
+    uniform = uniforms[..., 0 if sums.shape[-1] == 1 else 1]
+    at = _invert(rows.block(weights, block), uniform)
+    ids = block * rows.block_tokens + at
+    return rows.agree(ids, ids)
 
 
 def _invert(
     weights: Float[Array, '*B V'], uniform: Float[Array, '*B']
 ) -> Int[Array, '*B']:
-    # A parallel running sum may decrease in its last bit. So exclude weight 0
-    # explicitly, and keep the target below the largest sum that can be chosen.
-    sums = jnp.where(weights > 0, jnp.cumsum(weights, axis=-1), 0)
-    target = uniform * sums.max(axis=-1)
-    return jnp.argmax(sums > target[..., None], axis=-1)
+    # The largest sum that can be chosen is above the target.
+    largest = _running_sums(weights).max(axis=-1)
+    return _first_above(weights, uniform * largest)
+
+
+def _first_above(
+    weights: Float[Array, '*B V'], target: Float[Array, '*B']
+) -> Int[Array, '*B']:
+    """Returns the first weight above 0 whose running sum is above a target."""
+    return jnp.argmax(_running_sums(weights) > target[..., None], axis=-1)
+
+
+def _running_sums(weights: Float[Array, '*B V']) -> Float[Array, '*B V']:
+    # A parallel running sum may decrease in its last bit, so exclude weight 0.
+    return jnp.where(weights > 0, jnp.cumsum(weights, axis=-1), 0)

@@ -183,11 +183,9 @@ def next_tokens(
     """Chooses the token after each hidden state, and marks the stop tokens."""
     with jax.named_scope('choose'):
         logits = policies.logits(policy, params, hidden)
-        # Split the product as the head is split, or XLA would gather the head.
-        logits = shard(logits, 'batch', 'rollouts', 'vocab')
         choice = choose(
-            # Keep each row whole: choosing reads the full vocabulary.
-            shard(logits, 'batch', 'rollouts', None),
+            # Split the product as the head is split, or XLA would gather the head.
+            shard(logits, 'batch', 'rollouts', 'vocab'),
             keys.position_uniforms(row_keys, positions),
             request.options,
             greedy=request.greedy,

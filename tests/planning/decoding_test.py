@@ -7,6 +7,7 @@ from passk_jax import sampling
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding, hlo_costs
 from passk_jax.planning.builder import shard_bytes
+from passk_jax.sampling.blocks import Rows
 from passk_jax.sampling.scheduled import device, host
 from passk_jax.types import Prompts
 from tests import tiny
@@ -108,7 +109,7 @@ def test_the_next_problems_without_a_slot_stay_besides():
     assert shard_bytes(problems) == shard_bytes(decoding.slots(builder, window)) > 0
 
 
-def test_a_step_gathers_logits_and_never_the_head():
+def test_a_step_gathers_a_number_for_each_block_and_never_logits_or_the_head():
     """Against a count by hand, of a vocabulary that is no small part of the weights."""
     builder = make_builder(tiny.make_config(**SCHEDULED), fsdp=4, rollout=1)
     arch = dataclasses.replace(
@@ -120,12 +121,12 @@ def test_a_step_gathers_logits_and_never_the_head():
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         text = call.function.lower(*call.arguments).compile().as_text()
     have = hlo_costs.count(text, num_devices=8, loop_steps=call.steps)
-    # Half of a row's logits are on the other device of 'tensor'; its hidden state is
-    # summed after the look-up and twice a layer: half to sum, half to have the sum.
+    # Half of a row's blocks are on the other device of 'tensor'. Its hidden state is
+    # summed after the look-up and twice a layer: half to sum, half to have the sum. So
+    # are the maximum, the mean score, the token and its score.
     G, K = builder.rows()
     rows = G * K / 4
-    logits = rows * arch.vocab_size * 4 / 2
-    sums = (2 * arch.num_layers + 1) * 2 * rows * arch.embed_dim * 4 / 2
-    assert have.collectives['all-gather'].size == logits
+    blocks = arch.vocab_size / Rows(arch.vocab_size).block_tokens
+    sums = 2 * rows * ((2 * arch.num_layers + 1) * arch.embed_dim + 4) * 4 / 2
+    assert have.collectives['all-gather'].size == rows * blocks * 4 / 2
     assert abs(have.collectives['all-reduce'].size - sums) < 0.15 * sums
-    assert logits < arch.embed_dim * arch.vocab_size * 4

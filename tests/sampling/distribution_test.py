@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+from passk_jax import sharding
 from passk_jax.config import sampling_options
-from passk_jax.sampling.distribution import (
-    choose,
-    draw,
-    kept_by_truncation,
-    traced_options,
-)
+from passk_jax.sampling import distribution
+from passk_jax.sampling.blocks import Rows, rows_on_mesh
+from passk_jax.sampling.distribution import choose, traced_options
 from tests.sampling import oracle
 
 LARGEST_UNIFORM = np.float32(1 - 2**-24)
@@ -32,7 +30,17 @@ def random_logits(*shape, seed=0, scale=3.0):
 def kept(logits, **kwargs):
     logits = jnp.asarray(logits, jnp.float32)
     scores = logits - logits.max(axis=-1, keepdims=True)
-    return np.asarray(jax.jit(kept_by_truncation)(scores, settings(**kwargs)))
+    rows = Rows(logits.shape[-1])
+    marks = jax.jit(distribution.kept_by_truncation, static_argnums=2)(
+        rows.split(scores, pad=-jnp.inf), settings(**kwargs), rows
+    )
+    return np.asarray(marks).reshape(*logits.shape[:-1], -1)[..., : logits.shape[-1]]
+
+
+def draw(weights, both):
+    rows = Rows(weights.shape[-1])
+    weights = rows.split(jnp.asarray(weights), pad=0)
+    return distribution.draw(weights, rows.block_sums(weights), both, rows)
 
 
 def run(logits, uniforms, *, greedy=False, truncate=False, **kwargs):
@@ -255,3 +263,54 @@ def test_no_finite_logits_give_a_nan(row, temperature, top_p):
     assert (np.asarray(choice.untruncated_log_probs) <= 0).all()
     assert (np.asarray(choice.entropies) >= 0).all()
     assert (np.asarray(choice.entropies) <= np.log(4) + 1e-6).all()
+
+
+MESHES = [(1, 1, 1, 2), (1, 1, 1, 4), (1, 1, 1, 8), (2, 1, 2, 2), (1, 2, 1, 4)]
+OPTIONS = [
+    {},
+    {'temperature': 0.0},
+    {'temperature': 0.3, 'top_p': 0.9},
+    {'top_k': 7},
+    {'temperature': 1.3, 'top_k': 40, 'top_p': 0.8, 'min_p': 0.01},
+    {'min_p': 0.2},
+]
+
+
+@functools.cache
+def compiled(greedy, truncate):
+    return jax.jit(functools.partial(choose, greedy=greedy, truncate=truncate))
+
+
+def chosen(logits, both, **how):
+    """Tokens and figures, on the mesh that is set."""
+    options = sampling_options(**how)
+    function = compiled(options.greedy, options.truncates)
+    traced = traced_options(options, vocab_size=logits.shape[-1])
+    return jax.tree.map(np.asarray, function(logits, both, traced))
+
+
+@pytest.mark.parametrize('how', OPTIONS, ids=str)
+# The most devices that share a row: 32 blocks of 128; four of 375, which eight devices
+# would cut; one block; and a padded one.
+@pytest.mark.parametrize(
+    ('vocab_size', 'most'), [(4096, 8), (1500, 4), (12, 1), (1111, 1)]
+)
+def test_devices_that_share_rows_choose_what_one_would(vocab_size, most, how):
+    logits = random_logits(4, 6, vocab_size)
+    logits[1] = np.round(logits[1])  # with many ties, at the best and at each edge
+    logits[2, :, ::3] = -np.inf
+    logits[3] = 0
+    both = uniforms(4, 6)
+    expected = chosen(logits, both, **how)
+    for sizes in MESHES:
+        mesh = sharding.make_mesh(
+            **dict(zip(sharding.MESH_AXES, sizes, strict=True)),
+            devices=jax.devices()[: np.prod(sizes)],
+        )
+        with jax.set_mesh(mesh):
+            found = chosen(logits, both, **how)
+            assert bool(rows_on_mesh(vocab_size).axes) == (sizes[3] <= most)
+        for name in ('tokens', 'sampler_log_probs', 'untruncated_log_probs'):
+            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+        # The sums of entropies have an order of their own on each mesh.
+        np.testing.assert_allclose(found.entropies, expected.entropies, atol=2e-6)

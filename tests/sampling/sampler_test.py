@@ -225,6 +225,29 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     assert have.prompts.tokens.sharding == wanted.tokens
 
 
+@pytest.mark.parametrize(
+    'how',
+    [{}, {'temperature': 0.8, 'top_p': 0.9, 'top_k': 50}, {'temperature': 0.0}],
+    ids=str,
+)
+def test_a_vocabulary_on_several_devices_gives_the_plain_loops_rollouts(prompts, how):
+    policy = oracle.tiny_policy(vocab_size=1024, num_layers=1)
+    params = oracle.random_params(policy)
+    how = {**how, 'stop_tokens': tuple(range(0, 1024, 32))}
+    expected = plain(policy, params, prompts, **how)
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=1, tensor=4)
+    with jax.set_mesh(mesh):
+        shapes = policies.param_shapes(policy, mesh)
+        placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
+        local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
+        limit = work_of(policy, local).cache_bytes(Size(2, 3))
+        with decodings() as found:
+            scheduled = run(policy, placed, local, max_cache_bytes=limit, **how)
+        assert_same(scheduled, expected)
+        assert_same(plain(policy, placed, local, **how), expected)
+    assert found
+
+
 def test_what_is_quick_and_fits_is_left_to_the_plain_loop(policy, params, prompts):
     with at(DEFAULT), decodings() as found:
         run(policy, params, prompts, max_response_tokens=10)

@@ -1,6 +1,7 @@
 """The programs of scheduled sampling: memory, and what crosses devices."""
 
 import dataclasses
+import math
 import re
 import subprocess
 import sys
@@ -18,11 +19,12 @@ from passk_jax.sampling.scheduled import device
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.state import State
 from passk_jax.types import Prompts
+from tests.models import oracle
 
 P, S, N, T = 4, 8, 64, 257
 
 
-def lowered(policy, *, mesh=None, stride: int = 1):
+def lowered(policy, *, mesh=None, stride: int = 1, **options):
     """:func:`device.advance` of a whole batch, and the shapes it is called with."""
     params = policies.param_shapes(
         policy, mesh or sharding.one_device_mesh(jax.devices()[0])
@@ -31,7 +33,7 @@ def lowered(policy, *, mesh=None, stride: int = 1):
         policy,
         num_rollouts=N,
         max_response_tokens=T,
-        options=sampling_options(),
+        options=sampling_options(**options),
         stop_tokens=(),
     )
     ints = jax.ShapeDtypeStruct((P,), jnp.int32)
@@ -101,6 +103,27 @@ def test_a_free_row_has_no_tokens_to_read():
     )
     cache = device.cache_of(state)
     np.testing.assert_array_equal(cache.lengths, [[4, 0], [0, 0]])
+
+
+@pytest.mark.parametrize(
+    'how', [{}, {'temperature': 0.0}, {'top_p': 0.9, 'top_k': 50, 'min_p': 0.01}]
+)
+def test_no_logits_cross_devices(how):
+    policy = oracle.tiny_policy(vocab_size=8192, num_layers=1, embed_dim=16)
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=1, tensor=4)
+    with jax.set_mesh(mesh):
+        text = lowered(policy, mesh=mesh, **how)[0].compile().as_text()
+    inside = [line for line in text.splitlines() if 'decode/while/body' in line]
+    results = [
+        math.prod(map(int, shape.split(',')))
+        for line in inside
+        for shape in re.findall(r'\w\[([\d,]+)\]', line.partition(' all-')[0])
+        if re.search(r' all-\w+\(', line)
+    ]
+    # Of each row on a device, one number for each of its 64 blocks.
+    assert results
+    assert max(results) <= P // 2 * N * 64
+    assert not re.search(r' (collective-permute|reduce-scatter)', '\n'.join(inside))
 
 
 TPU = """

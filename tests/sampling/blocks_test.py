@@ -1,0 +1,43 @@
+"""Blocks of rows: what published vocabularies and meshes get."""
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from passk_jax import sharding
+from passk_jax.sampling.blocks import Rows, rows_on_mesh
+
+
+@pytest.mark.parametrize(
+    # SmolLM2, Llama 3, Qwen2.5 to 3B, Qwen2.5 from 7B, Mistral 7B, Gemma 3, Code Llama.
+    'vocab_size',
+    [49_152, 128_256, 151_936, 152_064, 32_768, 262_208, 32_016],
+)
+def test_a_published_vocabulary_is_shared_without_pads(vocab_size):
+    length = Rows(vocab_size).block_tokens
+    assert vocab_size % length == 0
+    assert vocab_size // length <= 256
+    for tensor in (2, 4, 8):
+        mesh = sharding.make_mesh(
+            data=1, fsdp=1, rollout=1, tensor=tensor, devices=jax.devices()[:tensor]
+        )
+        with jax.set_mesh(mesh):
+            assert rows_on_mesh(vocab_size).axes == ('tensor',)
+
+
+@pytest.mark.parametrize('vocab_size', [1, 2, 64, 127, 128])
+def test_a_small_vocabulary_is_one_block(vocab_size):
+    assert Rows(vocab_size).block_tokens == vocab_size
+
+
+@pytest.mark.parametrize('vocab_size', [129, 257, 1111, 50_257, 150_001])
+def test_pads_fill_the_last_block(vocab_size):
+    rows = Rows(vocab_size)
+    x = jnp.arange(2 * vocab_size).reshape(2, vocab_size)
+    found = np.asarray(rows.split(x, pad=-1))
+    assert found.shape[1:] == (-(-vocab_size // rows.block_tokens), rows.block_tokens)
+    assert found.shape[1] <= 256
+    found = found.reshape(2, -1)
+    np.testing.assert_array_equal(found[:, :vocab_size], x)
+    assert (found[:, vocab_size:] == -1).all()
