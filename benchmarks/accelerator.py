@@ -104,7 +104,7 @@ def longest_kernels(
     Returns:
         The names of kernels, their milliseconds in all, and how many there were; the
         longest first, and before them the time from the first to the last, with the
-        number of all. Empty where the profiler sees no device.
+        number of all. Of GPUs only; empty elsewhere.
     """
     with tempfile.TemporaryDirectory() as directory:
         with jax.profiler.trace(directory):

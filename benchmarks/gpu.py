@@ -203,7 +203,7 @@ def rows_of(
 
     def selected(what: str, batches: Sequence[Batch]) -> list[Batch]:
         label = f'{name} {what} '
-        return [b for b in batches if re.search(args.rows, label + _sizes(b))]
+        return [b for b in batches if args.rows.search(label + _sizes(b))]
 
     model = make_model(fields, masters='bfloat16', remat='full', args=args)
     for batch in selected('decode', decoding):
@@ -269,6 +269,8 @@ def measure(args: argparse.Namespace) -> Fields:
             print(json.dumps(rows[-1]), flush=True)
             if args.json:
                 atomic_write_text(args.json, json.dumps(found) + '\n')
+    if not rows:
+        raise SystemExit(f'--rows={args.rows.pattern} is found in no row')
     return found
 
 
@@ -299,7 +301,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
     parser.add_argument('--models', nargs='+', choices=PUBLISHED, default=MODELS)
     parser.add_argument('--repetitions', type=int, default=5, help='of each program')
-    parser.add_argument('--rows', default='', help='of these alone: an expression')
+    parser.add_argument(
+        '--rows', default='', type=re.compile, help='of these alone: an expression'
+    )
     parser.add_argument('--profile', action='store_true', help='the longest kernels')
     parser.add_argument('--json', default='', help='file for the last line too')
     parser.add_argument('--small', action='store_true', help='only see that it runs')

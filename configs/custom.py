@@ -20,13 +20,14 @@ random answers earn. ``size=small`` is a small language model with settings for 
 (configs/base.py). ``source=…`` names another model of either size: a directory or a
 name of the hub.
 
-Time: that of configs/maze_tiny.py; minutes to hours of a GPU, by the length of the
-responses; that of configs/maze.py.
+Time: ``tiny`` takes that of configs/maze_tiny.py, ``small`` minutes to hours of a GPU,
+and ``paper`` that of configs/maze.py.
 """
 
 from ml_collections import ConfigDict
 
 from configs import arguments, base, maze_tiny
+from passk_jax.errors import InputError
 
 _DEFAULTS = {
     'task': 'records',
@@ -49,7 +50,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config = sizes[values['size']]()
     if values['source']:
         if values['size'] == 'tiny':
-            raise ValueError(
+            raise InputError(
                 f'source={values["source"]} is a model, and size=tiny has its own '
                 'policy: add size=small or size=paper'
             )

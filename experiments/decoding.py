@@ -180,7 +180,7 @@ def values_of(
     found: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         # A greedy response is the only one.
-        value = row.get(measure, row['pass_at_1'])
+        value = row['pass_at_1' if row['decoding'] == 'greedy' else measure]
         if row['split'] == split:
             found.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
     arms = [arm for arm in ARMS if any(arm == name for name, _ in found)]

@@ -10,9 +10,9 @@ program is being compiled, and another gives its first figures.
 
 A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU, and one GPU,
 ``gpu:h100x1``, the GPU compiler (the extra 'gpu') but no GPU. Several GPUs, or one
-without it, are planned from shapes alone. ``cpu:8`` needs nothing. Planning reads no
-weights, data or published tokenizer; it runs and measures nothing. Exit status 1: a
-program does not fit.
+where it is not installed, are planned from shapes alone. ``cpu:8`` needs nothing.
+Planning reads no weights, data or published tokenizer; it runs and measures nothing.
+Exit status 1: a program does not fit.
 
 ``--fit`` searches for settings that fit and train the same: the rollouts of a pass, the
 cache's limit, the mesh. It ends with one line of their flags, or names the program that

@@ -187,9 +187,11 @@ def divides(axis: str, size: int) -> bool:
 
 
 def num_cores() -> int:
-    """Counts the cores of a device under ``jax.set_mesh``; 1 if unknown."""
+    """Counts the TensorCores of a TPU under ``jax.set_mesh``; 1 if it is none."""
     device = jax.sharding.get_abstract_mesh().abstract_device
-    return (device and device.num_cores) or 1
+    if device is None or 'TPU' not in device.device_kind:
+        return 1
+    return device.num_cores or 1
 
 
 def local_size(axis: str, size: int) -> int:

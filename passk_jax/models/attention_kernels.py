@@ -40,7 +40,7 @@ SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
 
-def is_kernel(primitive: Any, *_: Any, **__: Any) -> bool:
+def saves_cudnn_output(primitive: Any, *_: Any, **__: Any) -> bool:
     """Tells remat to save what cuDNN's forward kernel returns.
 
     That is its output and the log-sums, which its backward kernel needs and to which
@@ -217,7 +217,8 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
     if starts is not None:
         arrays, axes = (*arrays, starts), (*axes, ('batch', 'rollouts', None))
     mixed = sharding.on_each_device(fn, arrays, axes, axes[0])
-    return checkpoint_name(mixed, SAVED)
+    # Of cuDNN's kernel, remat saves the output itself: see saves_cudnn_output.
+    return mixed if implementation == 'cudnn' else checkpoint_name(mixed, SAVED)
 
 
 def _keys_of_heads(query, pair):

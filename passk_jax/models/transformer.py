@@ -388,7 +388,7 @@ class Transformer(nnx.Module):
         if saved := SAVED.get(self.arch.remat):
             named = policies.save_only_these_names(*saved)
             policy = policies.save_from_both_policies(
-                named, attention_kernels.is_kernel
+                named, attention_kernels.saves_cudnn_output
             )
         # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
         alone = 1 < len(self.arch.layers) == self.arch.num_layers

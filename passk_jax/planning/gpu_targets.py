@@ -92,8 +92,16 @@ def describe(chip: Chip) -> str:
     threads, shared, block, units = _CAPABILITIES[gpu.capability]
     major, minor = gpu.capability
     return _TEXT.format(
-        **{'block': block, 'shared': shared, 'threads': threads, 'units': units},
-        **{'cores': gpu.cores, 'cache': gpu.cache, 'clock': gpu.clock},
-        **{'bandwidth': chip.memory_bandwidth, 'memory': chip.memory},
-        **{'major': major, 'minor': minor, 'name': chip.name},
+        block=block,
+        shared=shared,
+        threads=threads,
+        units=units,
+        cores=gpu.cores,
+        cache=gpu.cache,
+        clock=gpu.clock,
+        bandwidth=chip.memory_bandwidth,
+        memory=chip.memory,
+        major=major,
+        minor=minor,
+        name=chip.name,
     )

@@ -63,13 +63,14 @@ class Factors:
 class Decoded:
     """``steps`` decode steps of a cell's grid of this size and ring.
 
-    ``slots`` of the rings of a layer are read in a step, on average.
+    A step reads ``slots`` of a layer's rings, on average; ``tokens`` ignore windows.
     """
 
     steps: int
     size: Size
     ring: int
     slots: float
+    tokens: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,20 +143,21 @@ def replay(
         ring = min(account.pace.times * ring, work.response_tokens)
         changes.setdefault(grows, []).append((None, ring))
 
-    def slots(size: Size, ring: int, now: int, after: int) -> float:
-        if filled is None:
-            return size.total * ring
-        read = [filled(np.clip(t - starts, 0, ends - starts)) for t in (now, after)]
-        # The cells wait for the one that reads most.
-        return (read[1] - read[0]).sum(axis=1).max() / (after - now)
+    def mean(count: Callable[[np.ndarray], np.ndarray], now: int, after: int) -> float:
+        counts = [count(np.clip(t - starts, 0, ends - starts)) for t in (now, after)]
+        # The cells wait for the one that has most.
+        return (counts[1] - counts[0]).sum(axis=1).max() / (after - now)
 
     decoded, size, ring = [], first, 0
     times = [*sorted(t for t in changes if t < total), total]
     for now, after in itertools.pairwise(times):
         for new_size, new_ring in changes[now]:
             size, ring = new_size or size, max(ring, new_ring)
-        read = slots(size, ring, now, after)
-        decoded.append(Decoded(after - now, size, ring, read))
+        slots = tokens = float(size.total * ring)
+        if filled is not None:
+            slots = mean(filled, now, after)
+            tokens = mean(lambda steps: steps * (steps + 1.0) / 2, now, after)
+        decoded.append(Decoded(after - now, size, ring, slots, tokens))
     return decoded
 
 
@@ -297,7 +299,7 @@ def _step_cost(
 
     def cost(of: Decoded, cells: int) -> tuple[float, float]:
         traffic = added * read(of.size, of.slots) / chip.memory_bandwidth
-        context = builder.data.max_prompt_tokens + of.slots / of.size.total
+        context = builder.data.max_prompt_tokens + of.tokens / of.size.total
         flops = decode_flops(
             arch, sequences=of.size.total * cells, context_tokens=context
         )

@@ -100,7 +100,9 @@ class Rows:
     def first_marked(self, marked: Bool[Array, '*B v']) -> Int[Array, '*B']:
         """Returns the lowest id that each row marks."""
         ids = jnp.where(marked, self.ids(marked), np.iinfo(np.int32).max)
-        return jax.lax.pmin(ids.min(-1), self.axes) if self.axes else ids.min(-1)
+        first = jax.lax.pmin(ids.min(-1), self.axes) if self.axes else ids.min(-1)
+        # A row of NaN marks none.
+        return jnp.minimum(first, self.vocab_size - 1)
 
     def at(
         self, x: Shaped[Array, '*B v'], ids: Int[Array, '*B']

@@ -189,9 +189,9 @@ COMMANDS = tuple(
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
          r'|[\u4e00-\u9fff]{1,3})\s*[)\]]\.?$', r' \1'),
         # Ordinal numbers; an exponent without \\text is a product unless it is the end.
-        (r'(?<=[0-9])(?:\^ *)?\\text(?:superscript)? *\{ *(?:st|nd|rd|th) *\}'
+        (r'(?:(?<=[0-9])(?:\^ *)?\\text(?:superscript)? *\{ *(?:st|nd|rd|th) *\}'
          r'|(?<=[0-9])\^ *\{ *\\text *\{ *(?:st|nd|rd|th) *\} *\}'
-         r'|(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[0-9])th)(?![A-Za-z0-9^_])', ''),
+         r'|(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[0-9])th))(?= *(?:$|[,;.)\]}]))', ''),
         (r'^( *[0-9]*(?=1\D*s|2\D*n|3\D*r|[0-9]\D*t)[0-9]) *\^ *'
          r'\{ *(?:st|nd|rd|th) *\} *$', r'\1'),
         *number_sets.IN_WORDS,

@@ -39,6 +39,11 @@ _COMPLEMENT = re.compile(
     r'^ *(?:[a-z] *\\in *)?\\mathbb *\{R\} *(?:\\setminus|-) *'
     r'\\\{(?P<points>[^{}<>|=]*(?:\{[^{}]*\}[^{}<>|=]*)*)\\\} *$'
 )
+_DECIMAL = re.compile(r'-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)')
+_THOUSANDS = re.compile(r'[0-9],[0-9]{3}(?![0-9])')
+_NO_NUMBER = re.compile(
+    r'[:;|=]|\\(?:in|mid|vert|text|pm|mp|ldots|dots|cdots|infty)(?![a-z])'
+)
 _UNEQUAL = (
     r'^ *(?P<name>[a-z]) *\\ne *'
     r'(?P<points>(?:[-0-9., a-z]|\\ne|\\pm|\\text\{ *(?:and|or) *\})+)$'
@@ -48,23 +53,35 @@ _UNEQUAL = (
 def _line_without(match: re.Match[str]) -> str:
     """Returns the real line without some numbers as a union of intervals.
 
-    Several numbers need an order, which decimals have; others stay as they are.
+    A text that is no list of numbers in a known order stays as it is.
     """
-    points = [point.strip() for point in match['points'].split(',')]
-    if len(points) > 1:
-        try:
-            points.sort(key=float)
-        except ValueError:
-            return match[0]
+    points = _ascending(match['points'])
+    if not points:
+        return match[0]
     pairs = itertools.pairwise(['-\\infty', *points, '\\infty'])
     return '\\cup '.join(f'({low},{high})' for low, high in pairs)
+
+
+def _ascending(text: str) -> list[str]:
+    """Reads numbers between commas in their order; ``[]``: it is not known."""
+    text = re.sub(r'\\pm *([0-9.]+)', r'\1,-\1', text)
+    points = [point.strip() for point in text.split(',')]
+    # 1,000 may be one number or two; a condition makes a set of many.
+    if '' in points or _THOUSANDS.search(text) or _NO_NUMBER.search(text):
+        return []
+    if len(points) == 1:
+        return points
+    if not all(map(_DECIMAL.fullmatch, points)):
+        return []
+    by_value = {float(point): point for point in points}
+    return [by_value[value] for value in sorted(by_value)]
 
 
 def _unequal_to(match: re.Match[str]) -> str:
     """Returns ``x`` unequal to several numbers as the line without these."""
     again = rf'(?:,|\\text\{{ *(?:and|or) *\}}) *(?:{match["name"]} *\\ne *)?'
-    points = re.sub(r'\\pm *([0-9.]+)', r'\1,-\1', re.sub(again, ',', match['points']))
-    if ',' not in points:
+    points = re.sub(again, ',', match['points'])
+    if ',' not in points and r'\pm' not in points:
         return match[0]
     line = rf'\mathbb{{R}}\setminus\{{{points}\}}'
     union = _COMPLEMENT.sub(_line_without, line)

@@ -26,7 +26,6 @@ def test_each_gpu_has_its_own_description(name):
     assert f'device_description_str: "{name}"' in text
     assert f'memory_bandwidth: {GPUS[name].memory_bandwidth:.0f}' in text
     assert text.count('{') == text.count('}')
-    assert len({gpu_targets.describe(chip) for chip in GPUS.values()}) == len(GPUS)
 
 
 def test_only_one_gpu_is_compiled_for_and_only_where_its_compiler_is(monkeypatch):

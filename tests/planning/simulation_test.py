@@ -208,7 +208,8 @@ def test_where_compute_is_the_limit_it_is_counted(planned):
         sequences=first.total * cells,
         context_tokens=builder.data.max_prompt_tokens + 32,
     )
-    low, high = cost(Decoded(1, first, 32, 32 * first.total), cells)
+    # However few slots windows leave to read.
+    low, high = cost(Decoded(1, first, 32, 1.0, 32.0 * first.total), cells)
     assert low == pytest.approx(flops / 8e6)
     assert high == pytest.approx(flops / 8e6 / 0.45)
 

@@ -6,6 +6,8 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax import sharding
+from passk_jax.config import sampling_options
+from passk_jax.sampling import distribution
 from passk_jax.sampling.blocks import Rows, rows_on_mesh
 
 
@@ -41,3 +43,12 @@ def test_pads_fill_the_last_block(vocab_size):
     found = found.reshape(2, -1)
     np.testing.assert_array_equal(found[:, :vocab_size], x)
     assert (found[:, vocab_size:] == -1).all()
+
+
+def test_a_greedy_row_of_nan_takes_a_token_of_the_vocabulary():
+    logits = jnp.full((1, 300), jnp.nan)
+    options = distribution.traced_options(sampling_options(), vocab_size=300)
+    choice = distribution.choose(
+        logits, jnp.zeros((1, 2)), options, greedy=True, truncate=False
+    )
+    assert 0 <= int(choice.tokens[0]) < 300
