@@ -165,6 +165,7 @@ def draw(found: Mapping[str, Curves]) -> bytes:
     last.legend(*panels[0].get_legend_handles_labels(), loc='center', frameon=False)
     # Below it is the legend, which has no numbers.
     panels[3].tick_params(labelbottom=True)
+    panels[3].set_xlabel('attempts k')
     return as_png(figure)
 
 

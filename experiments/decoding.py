@@ -29,6 +29,8 @@ Expected, written before the first policy was evaluated so:
 """
 
 import dataclasses
+import itertools
+import operator
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -144,20 +146,18 @@ def _evaluate(
     config, step = saved_config.run_config(directory), newest_step(directory)
     keep_programs(directory)
     params = None
-    for decoding, split in wanted:
+    for decoding, group in itertools.groupby(wanted, key=operator.itemgetter(0)):
         setup = make_setup(_decoded_by(config, decoding))
         with jax.set_mesh(setup.mesh):
             if params is None:
                 shapes = policies.param_shapes(setup.policy, setup.mesh)
                 params = restore_params(directory, shapes, step=step)[0]
-            batches = setup.evaluation_batches(split, setup.problems(split))
             evaluate = setup.at(step).evaluate()
-            values, _ = evaluate(params, batches, split=split, step=step)
-        yield {
-            'split': split,
-            'decoding': str(decoding),
-            **{name: float(f'{values[name]:.6g}') for name in _measured(values)},
-        }
+            for _, split in group:
+                batches = setup.evaluation_batches(split, setup.problems(split))
+                values, _ = evaluate(params, batches, split=split, step=step)
+                measured = {x: float(f'{values[x]:.6g}') for x in _measured(values)}
+                yield {'split': split, 'decoding': str(decoding), **measured}
 
 
 def _decoded_by(config: ExperimentConfig, decoding: Decoding) -> ExperimentConfig:

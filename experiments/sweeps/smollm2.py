@@ -14,8 +14,8 @@ A run takes one core for about an hour. Kill the sweep anywhere and repeat the c
 it goes on where it stopped. ``--only='pass_at_1_*'`` and ``--seeds`` choose runs.
 
 On one GPU, ``smollm2.py:on=gpu`` with ``--jobs=8`` and the environment variable
-``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` trains eight runs at a time. The
-method is the same; batches of other sizes and TF32 products round otherwise.
+``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` trains eight runs at a time. The method is the
+same; batches of other sizes and TF32 products round otherwise.
 
 ``smollm2.py:variant=estimators`` compares three estimators more on the first five
 seeds. With one ``--workdir`` for both, the runs that they share are trained once.

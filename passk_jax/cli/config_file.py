@@ -30,20 +30,25 @@ def load(path: str) -> ConfigDict:
     return config
 
 
-def use_source(config: ConfigDict, path: str, source: str) -> None:
-    """Changes a configuration to a published model, before other overrides.
+def use_source(config: ConfigDict, path: str, arguments: Sequence[str]) -> None:
+    """Changes a configuration to the model that a flag names, before other overrides.
 
-    A model with sizes in the file loses these sizes, its family and its tokenizer. If
-    the file defines ``use_source(config)``, that changes what else the model needs.
+    The flag is ``--config.model.source=SOURCE``, a Hugging Face directory or a hub
+    name; without it, nothing changes. A model with sizes in the file loses these sizes,
+    its family and its tokenizer. If the file defines ``use_source(config)``, that
+    changes what else the model needs.
 
     Args:
         config: the file's configuration.
         path: the config file, as for :func:`load`.
-        source: a Hugging Face directory or a hub name.
+        arguments: the command line.
 
     Raises:
         InputError: the file raises an error.
     """
+    source = flags_of(arguments).get('model.source', '').partition('=')[2]
+    if not source:
+        return
     if config.model.source:
         config.model.source = source
     else:

@@ -201,9 +201,7 @@ def parse(
     path = parsed.get('config') if opens and opens.annotation is not str else None
     config = config_file.load(path) if path else None
     if config is not None and path:
-        written = config_file.flags_of(unparsed).get('model.source', '')
-        if source := written.partition('=')[2]:
-            config_file.use_source(config, path, source)
+        config_file.use_source(config, path, unparsed)
         choices += [f'config.{key}' for key in configs.flatten(config.to_dict())]
         overrides = config_file.override_flags(config, unparsed)
         unparsed = _parse_known(overrides, [program, *unparsed])

@@ -39,16 +39,6 @@ IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
 SAVED = 'attention'
 """Name of the attention's output for remat policies."""
 
-
-def saves_cudnn_output(primitive: Any, *_: Any, **__: Any) -> bool:
-    """Tells remat to save what cuDNN's forward kernel returns.
-
-    That is its output and the log-sums, which its backward kernel needs and to which
-    no name can be given.
-    """
-    return primitive.name.startswith('dot_product_attention_fwd')
-
-
 _TOKEN_MAJOR = (
     ('batch', 'rollouts', None, 'heads', None),
     ('batch', 'rollouts', None, 'kv_heads', None),
@@ -59,6 +49,15 @@ _BLOCKS = (1024, 512, 256, 128)
 
 Pair = tuple[Float[Array, 'P N S C H'], Float[Array, 'P N S C H']]
 """Keys and values as they are projected."""
+
+
+def saves_cudnn_output(primitive: Any, *_: Any, **__: Any) -> bool:
+    """Tells remat to save what cuDNN's forward kernel returns.
+
+    That is its output and the log-sums, which its backward kernel needs and to which
+    no name can be given.
+    """
+    return primitive.name.startswith('dot_product_attention_fwd')
 
 
 def choose_implementation(

@@ -194,7 +194,6 @@ COMMANDS = tuple(
          r'|(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[0-9])th))(?= *(?:$|[,;.)\]}]))', ''),
         (r'^( *[0-9]*(?=1\D*s|2\D*n|3\D*r|[0-9]\D*t)[0-9]) *\^ *'
          r'\{ *(?:st|nd|rd|th) *\} *$', r'\1'),
-        *number_sets.IN_WORDS,
         # Bases in words, binomials.
         (r'(?<=[0-9A-Z})])\s*(?:\\text\{\s*)?\(?(?:in )?base[ -]*\}? *'
          r'([0-9]+|[a-z]+)\)?\s*\)?\}?$', r'_{\1}'),
@@ -259,7 +258,7 @@ COMMANDS = tuple(
         (r'(?<![0-9.,])([1-9][0-9]{0,2})((?:\.[0-9]{3}){2,})(?![0-9.])',
          lambda match: match[1] + match[2].replace('.', '')),
         (r'(?<=[0-9])\\ldots', r' \\ldots'),
-        *number_sets.COMPLEMENTS,
+        *number_sets.COMMANDS,
         (r' +', ' '),
     )
 )  # fmt: skip

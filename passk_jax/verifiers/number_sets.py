@@ -16,49 +16,37 @@ def _every(kind: str) -> str:
 
 
 # Where a relation follows, a letter of real numbers needs no more words.
-_RELATION = r'(?:\\(?:[nlg]eq?(?![a-z])|not *=)|[<>])'
-IN_WORDS = (
-    (
-        r'^ *\\text\{ *(?:for )?(?:all|any|every) real(?: numbers?| values?)?(?: of)?'
-        rf' *\}} *(?=[a-z] *{_RELATION})',
-        '',
-    ),
-    (
-        r'^ *([a-z]) *\\in *\\mathbb *\{R\} *(?:[,;]|\\text\{ *,? *(?:and|with|where'
-        rf'|such that) *\}})? *(?=\1 *{_RELATION})',
-        '',
-    ),
-    (_every('real'), r'\\mathbb{R}'),
-    (_every('integer'), r'\\mathbb{Z}'),
-    (_every('rational'), r'\\mathbb{Q}'),
-    (_every('complex'), r'\\mathbb{C}'),
-)
-"""Pattern -> replacement, of words."""
-
-_COMPLEMENT = re.compile(
-    r'^ *(?:[a-z] *\\in *)?\\mathbb *\{R\} *(?:\\setminus|-) *'
-    r'\\\{(?P<points>[^{}<>|=]*(?:\{[^{}]*\}[^{}<>|=]*)*)\\\} *$'
-)
+_RELATION = r'(?:\\[nlg]e(?![a-z])|[<>])'
 _DECIMAL = re.compile(r'-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)')
 _THOUSANDS = re.compile(r'[0-9],[0-9]{3}(?![0-9])')
 _NO_NUMBER = re.compile(
     r'[:;|=]|\\(?:in|mid|vert|text|pm|mp|ldots|dots|cdots|infty)(?![a-z])'
 )
-_UNEQUAL = (
-    r'^ *(?P<name>[a-z]) *\\ne *'
-    r'(?P<points>(?:[-0-9., a-z]|\\ne|\\pm|\\text\{ *(?:and|or) *\})+)$'
-)
 
 
-def _line_without(match: re.Match[str]) -> str:
+def _complement(match: re.Match[str]) -> str:
+    return _line_without(match[1]) or match[0]
+
+
+def _unequal(match: re.Match[str]) -> str:
+    """Returns ``x`` unequal to several numbers as the line without these."""
+    again = rf'(?:,|\\text\{{ *(?:and|or) *\}}) *(?:{match[1]} *\\ne *)?'
+    points = re.sub(again, ',', match[2])
+    # A single number is a relation, which the forms know.
+    if ',' not in points and r'\pm' not in points:
+        return match[0]
+    return _line_without(points) or match[0]
+
+
+def _line_without(points: str) -> str:
     """Returns the real line without some numbers as a union of intervals.
 
-    A text that is no list of numbers in a known order stays as it is.
+    Of a text that is no list of numbers in a known order, it is ``''``.
     """
-    points = _ascending(match['points'])
-    if not points:
-        return match[0]
-    pairs = itertools.pairwise(['-\\infty', *points, '\\infty'])
+    numbers = _ascending(points)
+    if not numbers:
+        return ''
+    pairs = itertools.pairwise(['-\\infty', *numbers, '\\infty'])
     return '\\cup '.join(f'({low},{high})' for low, high in pairs)
 
 
@@ -77,16 +65,30 @@ def _ascending(text: str) -> list[str]:
     return [by_value[value] for value in sorted(by_value)]
 
 
-def _unequal_to(match: re.Match[str]) -> str:
-    """Returns ``x`` unequal to several numbers as the line without these."""
-    again = rf'(?:,|\\text\{{ *(?:and|or) *\}}) *(?:{match["name"]} *\\ne *)?'
-    points = re.sub(again, ',', match['points'])
-    if ',' not in points and r'\pm' not in points:
-        return match[0]
-    line = rf'\mathbb{{R}}\setminus\{{{points}\}}'
-    union = _COMPLEMENT.sub(_line_without, line)
-    return match[0] if union == line else union
-
-
-COMPLEMENTS = ((_UNEQUAL, _unequal_to), (_COMPLEMENT.pattern, _line_without))
-"""Pattern -> replacement, of all real numbers but some."""
+COMMANDS = (
+    (
+        r'^ *\\text\{ *(?:for )?(?:all|any|every) real(?: numbers?| values?)?(?: of)?'
+        rf' *\}} *(?=[a-z] *{_RELATION})',
+        '',
+    ),
+    (
+        r'^ *([a-z]) *\\in *\\mathbb *\{R\} *(?:[,;]|\\text\{ *,? *(?:and|with|where'
+        rf'|such that) *\}})? *(?=\1 *{_RELATION})',
+        '',
+    ),
+    (_every('real'), r'\\mathbb{R}'),
+    (_every('integer'), r'\\mathbb{Z}'),
+    (_every('rational'), r'\\mathbb{Q}'),
+    (_every('complex'), r'\\mathbb{C}'),
+    (
+        r'^ *([a-z]) *\\ne *'
+        r'((?:[-0-9., a-z]|\\ne|\\pm|\\text\{ *(?:and|or) *\})+)$',
+        _unequal,
+    ),
+    (
+        r'^ *(?:[a-z] *\\in *)?\\mathbb *\{R\} *(?:\\setminus|-) *'
+        r'\\\{([^{}<>|=]*(?:\{[^{}]*\}[^{}<>|=]*)*)\\\} *$',
+        _complement,
+    ),
+)
+"""Pattern -> replacement, in order, where synonyms are one already."""

@@ -201,7 +201,7 @@ def advance(
 
 
 def cache_of(state: State) -> Cache:
-    """Returns the tokens before the newest, which runs now; of a free row, none."""
+    """Returns the tokens before the newest, which runs now; a free row has none."""
     before = jnp.maximum(state.position - 1, 0)
     before = jnp.where(state.rollout >= 0, before, 0)
     return Cache(layers=state.layers, index=state.index, lengths=before)
