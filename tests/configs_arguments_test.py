@@ -76,7 +76,7 @@ def test_a_value_of_another_type_is_refused(argument, message):
     [
         (pass_at_k_then_pass_at_1, 'times=0', r'times=0 must lie in \[1, 150\]'),
         (pass_at_k_then_pass_at_1, 'times=151', r'times=151 must lie in \[1, 150\]'),
-        (overview, 'first=0', r'first=0 must lie in \[1, 298\]'),
+        (overview, 'first=-1', r'first=-1 must lie in \[1, 298\]'),
         (overview, 'first=299', r'first=299 must lie in \[1, 298\]'),
     ],
 )

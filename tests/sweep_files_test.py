@@ -31,14 +31,15 @@ FILES = {
     'rollouts': ('',),
     'scale': ('', 'variant=slow', 'variant=times_four'),
     'size_generalization': ('',),
-    'smollm2': ('', 'variant=estimators'),
+    'smollm2': ('', 'variant=estimators', 'variant=stages', 'variant=ablations'),
     'smollm2_rates': ('',),
     'visual': ('task=counting', 'task=maze'),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
-    *(('adapters', ''), ('smollm2', 'variant=estimators')),
+    ('adapters', ''),
+    *(('smollm2', f'variant={x}') for x in ('estimators', 'stages', 'ablations')),
     ('visual', 'task=maze'),
 }
 # One arm is blind from the start, and another has a second run.

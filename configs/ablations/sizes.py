@@ -1,7 +1,8 @@
-"""The two sizes of every ablation: the paper's and a laptop's.
+"""The sizes of every ablation: the paper's, a laptop's and a small language model's.
 
 Each file of this folder is one ablation of the paper. It takes the argument ``size``:
-``full`` (default) starts from configs/maze.py, ``tiny`` from configs/maze_tiny.py.
+``full`` (default) starts from configs/maze.py, ``tiny`` from configs/maze_tiny.py, and
+``smollm2`` from configs/smollm2.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,9 +10,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from configs import arguments, maze, maze_tiny
+from configs import arguments, maze, maze_tiny, smollm2
 
-SIZES = {'full': maze, 'tiny': maze_tiny}
+SIZES = {'full': maze, 'tiny': maze_tiny, 'smollm2': smollm2}
 
 
 def start(

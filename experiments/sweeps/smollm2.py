@@ -17,8 +17,14 @@ On one GPU, ``smollm2.py:on=gpu`` with ``--jobs=8`` and the environment variable
 ``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` trains eight runs at a time. The method is the
 same; batches of other sizes and TF32 products round otherwise.
 
-``smollm2.py:variant=estimators`` compares three estimators more on the first five
-seeds. With one ``--workdir`` for both, the runs that they share are trained once.
+The argument ``variant`` chooses other questions, of five seeds:
+
+* ``estimators``: three estimators more. With one ``--workdir`` for this variant and the
+  default, the runs that they share are trained once.
+* ``stages``: the paper's main claim (``tab:main_qwen``) and its first figure
+  (``fig:overview``), in 200 steps, which see every training problem once.
+* ``ablations``: a larger k with and without larger rates (``fig:sec3.4-test_lr``),
+  noise rewards and the entropy bonus (``fig:sec3.1-noise``).
 
 The rates were chosen before, by the rule in experiments/sweeps/smollm2_rates.py:
 ``rate_1`` is that of ``pass_at_1``, and ``rate_k`` that of all others.
@@ -37,8 +43,27 @@ lower under Pass@4 Training, and Pass@32 .219 higher. On the test split, at the 
 6. ``canonical_k`` ends within .02 of Pass@4 Training in Pass@32, and below it in
    Pass@1.
 7. ``rs_grpo`` ends above ``pass_at_1`` in Pass@32, and within .02 of it in Pass@1.
+
+Of ``stages`` and ``ablations``, written before their first runs, when the first two
+arms had been seen to end after 100 steps at a Pass@1 of .17 and a Pass@32 of .44 and
+.56:
+
+8. After 200 steps Pass@1 is higher by at least .01 if the first 100 are Pass@4 Training
+   than if all are Pass@1 Training, and Pass@32 is higher by at least .05.
+9. Pass@4 Training from step 100 to 150 raises the Pass@32 that Pass@1 Training has
+   lost: that arm ends higher in Pass@32 than Pass@1 Training alone, and not lower in
+   Pass@1.
+10. In 200 steps of Pass@4 Training Pass@32 ends at least .1 above that of Pass@1
+    Training, and Pass@1 within .03.
+11. On the sets never trained on, after 200 steps, Pass@32 is higher under Pass@4
+    Training than under Pass@1 Training, and Pass@1 within .01.
+12. Pass@8 Training ends at most .02 below Pass@4 Training in Pass@32, and below it in
+    Pass@1; each doubling of its rate raises its Pass@1.
+13. Noise rewards and the entropy bonus end below Pass@4 Training in Pass@32. With noise
+    Pass@1 is lower than under Pass@1 Training.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -60,21 +85,76 @@ _SETTINGS: Mapping[str, Mapping[str, Any]] = {
     },
 }
 
-_TWO = (('pass_at_1', 'Pass@1 Training'), ('pass_at_k', 'Pass@4 Training'))
-_ESTIMATORS = (
-    ('maxrl', 'MaxRL'),
-    ('canonical_k', 'canonical, k = 4'),
-    ('rs_grpo', 'RS-GRPO, beta = 2'),
+_STEPS, _FIRST = 200, 100
+_TWICE = {'train.steps': _STEPS}
+
+
+def _ablation(name: str, label: str, file: str, **settings: Any) -> Arm:
+    """An arm that is a file of configs/ablations/, of which ``file`` has arguments."""
+    return Arm(name, label, f'configs/ablations/{file}size=smollm2', settings)
+
+
+def _estimator(name: str, label: str, **settings: Any) -> Arm:
+    """The arm of an estimator, which names it."""
+    return Arm(name, label, 'configs/smollm2.py', {'advantage.name': name, **settings})
+
+
+_PASS_AT_1 = _estimator('pass_at_1', 'Pass@1 Training')
+_PASS_AT_K = _estimator('pass_at_k', 'Pass@4 Training')
+_STAGES = (
+    _estimator('pass_at_1', 'Pass@1 Training', **_TWICE),
+    _estimator('pass_at_k', 'Pass@4 Training', **_TWICE),
+    _ablation(
+        'pass_at_k_then_pass_at_1',
+        'Pass@4, then Pass@1 Training',
+        'pass_at_k_then_pass_at_1.py:',
+        **_TWICE,
+        **{'stages.part_2_pass_at_1.start': _FIRST},
+    ),
+    _ablation(
+        'overview',
+        'Pass@1, Pass@4, Pass@1 Training',
+        'overview.py:',
+        **_TWICE,
+        **{
+            'stages.pass_at_k.start': _FIRST,
+            'stages.pass_at_1.start': (_FIRST + _STEPS) // 2,
+        },
+    ),
 )
-# Name -> the further arms, the seeds, and the pairs that are compared besides.
-_VARIANTS = {
-    'two': ((), range(8), ()),
+_ESTIMATORS = (
+    _estimator('maxrl', 'MaxRL'),
+    _estimator('canonical_k', 'canonical, k = 4'),
+    _estimator('rs_grpo', 'RS-GRPO, beta = 2'),
+)
+_ABLATIONS = (
+    _ablation('k8', 'Pass@8 Training', 'analytical.py:k=8,'),
+    _ablation('k8_rate_2', 'Pass@8, rate x 2', 'learning_rate.py:multiple=2,'),
+    _ablation('k8_rate_4', 'Pass@8, rate x 4', 'learning_rate.py:multiple=4,'),
+    _ablation('noise', 'noise, 30 %', 'noise_rewards.py:fraction=0.3,'),
+    _ablation('entropy_bonus', 'entropy bonus .003', 'entropy_bonus.py:coef=0.003,'),
+)
+# Name -> the arms, the seeds, and the pairs that are compared besides.
+_VARIANTS: Mapping[str, tuple[tuple[Arm, ...], range, tuple[tuple[str, str], ...]]] = {
+    'two': ((_PASS_AT_1, _PASS_AT_K), range(8), ()),
     'estimators': (
-        _ESTIMATORS,
+        (_PASS_AT_1, _PASS_AT_K, *_ESTIMATORS),
         range(5),
         (('maxrl', 'pass_at_k'), ('canonical_k', 'pass_at_k')),
     ),
+    'stages': (_STAGES, range(5), (('pass_at_k_then_pass_at_1', 'pass_at_k'),)),
+    'ablations': (
+        (_PASS_AT_1, _PASS_AT_K, *_ABLATIONS),
+        range(5),
+        (
+            *((arm.name, 'pass_at_k') for arm in _ABLATIONS),
+            *(('k8_rate_2', 'k8'), ('k8_rate_4', 'k8')),
+        ),
+    ),
 }
+# The arms of Pass@1 Training; all others have ``rate_k``.
+_OF_PASS_AT_1 = ('pass_at_1', 'overview', 'noise', 'entropy_bonus')
+_MULTIPLES = {'k8_rate_2': 2, 'k8_rate_4': 4}
 
 
 def get_sweep(argument: str = '') -> Sweep:
@@ -85,11 +165,11 @@ def get_sweep(argument: str = '') -> Sweep:
         choices={'variant': tuple(_VARIANTS), 'on': tuple(_SETTINGS)},
     )
     variant = values['variant']
-    more, seeds, contrasts = _VARIANTS[variant]
+    arms, seeds, contrasts = _VARIANTS[variant]
     return Sweep(
         name='smollm2' if variant == 'two' else f'smollm2_{variant}',
         title='SmolLM2-135M-Instruct, five sets of reasoning-gym',
-        arms=tuple(_arm(*each, values) for each in (*_TWO, *more)),
+        arms=tuple(_complete(arm, values) for arm in arms),
         baseline='pass_at_1',
         seeds=tuple(seeds),
         measures={
@@ -107,16 +187,13 @@ def get_sweep(argument: str = '') -> Sweep:
     )
 
 
-def _arm(estimator: str, label: str, values: Mapping[str, Any]) -> Arm:
-    """The arm of an estimator, which names it."""
-    rate = values['rate_1' if estimator == 'pass_at_1' else 'rate_k']
-    return Arm(
-        estimator,
-        label,
-        f'configs/smollm2.py:source={values["source"]}',
-        {
-            'advantage.name': estimator,
-            'optimizer.learning_rate': rate,
-            **_SETTINGS[values['on']],
-        },
-    )
+def _complete(arm: Arm, values: Mapping[str, Any]) -> Arm:
+    """The arm with the model, the rate, and the settings of the machine."""
+    rate = values['rate_1' if arm.name in _OF_PASS_AT_1 else 'rate_k']
+    overrides = {
+        **arm.overrides,
+        'model.source': values['source'],
+        'optimizer.learning_rate': rate * _MULTIPLES.get(arm.name, 1),
+        **_SETTINGS[values['on']],
+    }
+    return dataclasses.replace(arm, overrides=overrides)
