@@ -129,6 +129,7 @@ OTHER_TESTS = {
     'faults_test': 'benchmarks/faults/',
     'break_even_test': 'experiments/break_even.py',
     'decoding_test': 'experiments/decoding.py',
+    'out_of_domain_test': 'experiments/out_of_domain.py',
     'frontier_test': 'experiments/frontier.py',
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
