@@ -15,7 +15,7 @@ steps. The third command collects the evaluations of the second into
 these rows alone. The expectation is the eleventh of experiments/sweeps/smollm2.py.
 
 Directories ``before_seed<n>`` have the policy before RL: runs of one step at a rate of
-1e-12.
+1e-12, whose command is in experiments/pages/smollm2_stages.md.
 """
 
 import pathlib
@@ -66,21 +66,26 @@ def main(*, workdir: str | None = None, results: str = str(RESULTS)) -> None:
 
 def read_evaluations(workdir: pathlib.Path) -> list[Row]:
     """Returns a row for each run's evaluation on the sets of ``OUT_OF_DOMAIN``."""
-    rows = []
+    rows = {}
     for directory in sorted(workdir.iterdir()):
         if not (match := _RUN.fullmatch(directory.name)):
             continue
         for path in sorted(directory.glob('evaluation/by_command/*.json')):
             record = read_json(path)
-            if record['task']['params'].get('sets', {}).keys() == OUT_OF_DOMAIN.keys():
-                measured = {
-                    name: float(f'{record["metrics"][name]:.6g}') for name in MEASURES
-                }
-                run = {'arm': match[1], 'seed': int(match[2])}
-                rows.append({**run, 'step': record['step'], **measured})
+            if record['task']['params'].get('sets', {}).keys() != OUT_OF_DOMAIN.keys():
+                continue
+            if directory in rows:
+                raise InputError(f'{directory} has two such evaluations: remove {path}')
+            if lacking := MEASURES.keys() - record['metrics'].keys():
+                raise InputError(f'{path} lacks {sorted(lacking)}')
+            rows[directory] = {
+                **{'arm': match[1], 'seed': int(match[2])},
+                **{name: record[name] for name in ('split', 'step')},
+                **{x: float(f'{record["metrics"][x]:.6g}') for x in MEASURES},
+            }
     if not rows:
         raise InputError(f'no run in {workdir} was evaluated on these sets')
-    return rows
+    return [*rows.values()]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -88,12 +93,25 @@ def table(rows: Sequence[Row]) -> str:
 
     ``before`` is the mean over the seeds that it has. The others have all seeds of the
     baseline, and differ from it seed by seed.
+
+    Raises:
+        InputError: ``before`` or the baseline is absent, or an arm has other seeds or
+            another step than the baseline.
     """
-    arms = [arm for arm in ARMS if any(row['arm'] == arm for row in rows)]
-    seeds = sorted(row['seed'] for row in rows if row['arm'] == BASELINE)
+    runs = {
+        arm: sorted((row['seed'], row['step']) for row in rows if row['arm'] == arm)
+        for arm in (BEFORE, *ARMS)
+    }
+    for arm in (BEFORE, BASELINE):
+        if not runs[arm]:
+            raise InputError(f'no run of {arm!r} was evaluated on these sets')
+    arms = [arm for arm in ARMS if runs[arm]]
     for arm in arms:
-        if sorted(row['seed'] for row in rows if row['arm'] == arm) != seeds:
-            raise InputError(f'arm {arm} must have one row for each of seeds {seeds}')
+        if runs[arm] != runs[BASELINE]:
+            raise InputError(
+                f'{arm} has the (seed, step) {runs[arm]}, and {BASELINE} '
+                f'{runs[BASELINE]}: they cannot be paired'
+            )
     lines = []
     for measure, label in MEASURES.items():
         base = _values(rows, BASELINE, measure)

@@ -85,6 +85,15 @@ def test_every_part_of_a_run_has_a_step(ablation, argument, message):
         ablation.get_config(f'{argument},size=tiny')
 
 
+@pytest.mark.parametrize(
+    ('size', 'starts'),
+    [('full', (100, 300)), ('tiny', (100, 200)), ('smollm2', (33, 66))],
+)
+def test_the_first_part_is_at_most_a_third(size, starts):
+    stages = overview.get_config(f'size={size}').stages
+    assert (stages.pass_at_k.start, stages.pass_at_1.start) == starts
+
+
 @pytest.mark.parametrize(('size', 'most'), [('tiny', 15), ('full', 31)])
 def test_k_cannot_fall_from_one_or_from_all(size, most):
     for first in (1, most + 1):

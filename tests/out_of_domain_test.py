@@ -15,7 +15,7 @@ def evaluate(workdir, run, value, *, sets=OUT_OF_DOMAIN, name='out'):
     directory = workdir / run / 'evaluation' / 'by_command'
     directory.mkdir(parents=True, exist_ok=True)
     record = {
-        'step': 200,
+        **{'split': 'test', 'step': 200},
         'task': {'params': {'sets': dict(sets)}},
         'metrics': dict.fromkeys(out_of_domain.MEASURES, value),
     }
@@ -50,8 +50,21 @@ def test_the_table_pairs_seeds(workdir):
 
 def test_an_arm_without_a_seed_is_an_error(workdir):
     evaluate(workdir, 'overview_seed0', 0.5)
-    with pytest.raises(InputError, match=r'arm overview must have .* seeds \[0, 1\]'):
+    with pytest.raises(InputError, match=r'overview has the .* cannot be paired'):
         out_of_domain.main(workdir=str(workdir), results=str(workdir))
+
+
+def test_a_second_evaluation_of_a_run_is_an_error(workdir):
+    evaluate(workdir, 'pass_at_k_seed1', 0.9, name='warm')
+    with pytest.raises(InputError, match=r'pass_at_k_seed1 has two .* remove .*warm'):
+        out_of_domain.main(workdir=str(workdir), results=str(workdir))
+
+
+@pytest.mark.parametrize('arm', ['before', 'pass_at_1'])
+def test_what_others_are_compared_with_must_be_there(arm):
+    rows = read_rows(out_of_domain.RESULTS / 'smollm2_out_of_domain.jsonl.gz')
+    with pytest.raises(InputError, match=f'no run of {arm!r}'):
+        out_of_domain.table([row for row in rows if row['arm'] != arm])
 
 
 def test_a_directory_without_evaluations_is_an_error(tmp_path):

@@ -5,8 +5,8 @@ and 16 in section ``sec:robustness``.
 
     python -m passk_jax.train --config=configs/ablations/analytical.py:k=8,size=tiny
 
-If the number of responses equals k, all advantages are 0. So for k >= 16 the tiny size
-uses the paper's N = 32 instead of 16; compare it with runs of as many rollouts.
+If the number of responses equals k, all advantages are 0. So for k >= 16 the small
+sizes use the paper's N = 32 instead of 16; compare it with runs of as many rollouts.
 
 Expected: the paper finds this the best of the three ways to train for Pass@k. A larger
 k learns more slowly and ends as well.

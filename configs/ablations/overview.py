@@ -4,9 +4,9 @@ Paper: figure ``fig:overview``. The paper is silent on the steps of each part.
 
     python -m passk_jax.train --config=configs/ablations/overview.py:first=100,size=tiny
 
-The run has three parts: the first ends at step ``first``, by default at 100 or after a
-third of fewer than 300 steps. The other two have half of the remaining steps each. The
-optimizer keeps its state.
+The run has three parts. The first ends at step ``first``, whose default, 0, means step
+100, or a third of the steps if they are fewer than 300. The other two have half of the
+remaining steps each. The optimizer keeps its state.
 
 Expected: Pass@1 rises again in the last part, beyond its end in the first part.
 """

@@ -2,7 +2,8 @@
 
 Each file of this folder is one ablation of the paper. It takes the argument ``size``:
 ``full`` (default) starts from configs/maze.py, ``tiny`` from configs/maze_tiny.py, and
-``smollm2`` from configs/smollm2.py.
+``smollm2`` from configs/smollm2.py, whose model is the hub's; for another add
+``--config.model.source=DIR``.
 """
 
 from collections.abc import Iterable, Mapping

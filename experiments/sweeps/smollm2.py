@@ -148,7 +148,7 @@ _VARIANTS: Mapping[str, tuple[tuple[Arm, ...], range, tuple[tuple[str, str], ...
         range(5),
         (
             *((arm.name, 'pass_at_k') for arm in _ABLATIONS),
-            *(('k8_rate_2', 'k8'), ('k8_rate_4', 'k8')),
+            *(('k8_rate_2', 'k8'), ('k8_rate_4', 'k8_rate_2')),
         ),
     ),
 }
