@@ -16,11 +16,19 @@ from passk_jax.cli.flags import TABLE, parameters_of, parse
 from passk_jax.errors import InputError
 from tests import tiny
 
-COMMANDS = [
-    importlib.import_module('.'.join(path.relative_to(tiny.ROOT).with_suffix('').parts))
-    for path in sorted((tiny.ROOT / 'passk_jax').rglob('*.py'))
-    if 'cli.run(main)' in path.read_text()
-]
+
+def commands_in(folder):
+    return [
+        importlib.import_module(
+            '.'.join(path.relative_to(tiny.ROOT).with_suffix('').parts)
+        )
+        for path in sorted((tiny.ROOT / folder).rglob('*.py'))
+        if 'cli.run(main)' in path.read_text()
+    ]
+
+
+COMMANDS = commands_in('passk_jax')
+SCRIPTS = [*commands_in('experiments'), *commands_in('benchmarks')]
 TINY = '--config=configs/maze_tiny.py'
 
 
@@ -160,7 +168,8 @@ def test_arguments_without_a_flag_are_for_the_command_that_takes_them():
 
 def test_every_flag_of_the_table_is_some_commands():
     assert {train, evaluate, score} < set(COMMANDS)
-    named = [parameters_of(command.main) for command in (*COMMANDS, faults, steepness)]
+    assert {faults, steepness} < set(SCRIPTS)
+    named = [parameters_of(command.main) for command in (*COMMANDS, *SCRIPTS)]
     assert set().union(*named) == TABLE.keys()
 
 
