@@ -307,10 +307,11 @@ def test_a_published_model_is_planned_without_a_hub_or_a_task(monkeypatch):
     assert float(cells(text, 'total')[0].split()[0]) == pytest.approx(size, rel=0.01)
 
 
-def test_the_tpu_compiler_plans_without_a_tpu():
+@pytest.mark.parametrize('config', [TINY, '--config=configs/experts.py:model=tiny'])
+def test_the_tpu_compiler_plans_without_a_tpu(config):
     pytest.importorskip('libtpu')
     done = command(
-        TINY,
+        config,
         '--topology=v5e:2x4',
         '--config.mesh.tensor=2',
         '--config.model.attention=auto',
@@ -322,6 +323,7 @@ def test_the_tpu_compiler_plans_without_a_tpu():
     assert cells(done.stdout, 'limit') == ['15.75 GiB'] * 5
     assert cells(done.stdout, 'fits') == ['yes'] * 5
     assert 'unknown length' not in done.stdout
+    assert 'all-to-all' not in done.stdout
 
 
 def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():

@@ -33,7 +33,6 @@ from jaxtyping import Array, Float, Int
 from passk_jax import sharding
 from passk_jax.errors import InputError
 from passk_jax.models.attention import KeyValues, attend
-from passk_jax.sharding import shard
 
 IMPLEMENTATIONS = ('plain', 'splash', 'cudnn')
 SAVED = 'attention'
@@ -264,8 +263,7 @@ def _splash(
         return jax.vmap(attend_rows)(query, (key, value), starts, shared, lengths)
 
     mixed = sharding.on_each_device(local, tuple(arrays), tuple(axes), axes[0])
-    mixed = mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
-    return shard(mixed, 'batch', 'rollouts', None, 'heads', None)
+    return mixed[:, :, :, :T].transpose(0, 1, 3, 2, 4)
 
 
 @functools.lru_cache

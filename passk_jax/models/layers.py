@@ -46,6 +46,8 @@ BETWEEN_LAYERS = (
     ('batch', None, 'prompt_residual'),
     ('batch', 'rollouts', 'response_residual'),
 )
+# Attention looks along the whole sequence, so its tokens are not split.
+IN_ATTENTION = tuple((*axes[:2], None) for axes in INSIDE_LAYERS)
 
 
 def shard_streams(
@@ -230,6 +232,7 @@ class Attention(nnx.Module):
         if len(xs) == 2:
             response = (keys[1], values[1])
             mixed.append(attend_to(queries[1], response, prompt, lengths, starts))
+        mixed = shard_streams(tuple(mixed), IN_ATTENTION, 'heads', None)
         return self.out(*mixed), attention_kernels.key_values(prompt)
 
     def step(
@@ -260,16 +263,17 @@ class Attention(nnx.Module):
         self, xs: Streams, turns: tuple[Turn | None, ...]
     ) -> tuple[Streams, ...]:
         """Computes scaled, rotated queries, rotated keys and values of every stream."""
-        queries, keys, values = self.query(*xs), self.key(*xs), self.value(*xs)
+        # Without this, XLA norms and rotates split tokens before it splits the heads.
+        queries = shard_streams(self.query(*xs), INSIDE_LAYERS, 'heads', None)
+        keys = shard_streams(self.key(*xs), INSIDE_LAYERS, 'kv_heads', None)
+        values = shard_streams(self.value(*xs), INSIDE_LAYERS, 'kv_heads', None)
         if self.query_norm is not None and self.key_norm is not None:
             queries, keys = self.query_norm(*queries), self.key_norm(*keys)
         pairs = zip(queries, turns, strict=True)
         queries = tuple(rotate(x, turn, scale=self.scale) for x, turn in pairs)
         keys = tuple(rotate(x, turn) for x, turn in zip(keys, turns, strict=True))
-        # Attention looks along the whole sequence, so its tokens are not split.
-        axes = tuple((batch, rollouts, None) for batch, rollouts, _ in INSIDE_LAYERS)
         return (
-            shard_streams(queries, axes, 'heads', None),
-            shard_streams(keys, axes, 'kv_heads', None),
-            shard_streams(values, axes, 'kv_heads', None),
+            shard_streams(queries, IN_ATTENTION, 'heads', None),
+            shard_streams(keys, IN_ATTENTION, 'kv_heads', None),
+            shard_streams(values, IN_ATTENTION, 'kv_heads', None),
         )

@@ -24,6 +24,7 @@ from passk_jax.models.attention_kernels import key_values
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.layers import (
     BETWEEN_LAYERS,
+    IN_ATTENTION,
     INSIDE_LAYERS,
     Linear,
     RMSNorm,
@@ -156,12 +157,14 @@ class VisionBlock(nnx.Module):
         self, x: Float[Array, 'P 1 X D'], turn: Turn, pictures: Int[Array, 'P X']
     ) -> Float[Array, 'P 1 X D']:
         """Runs the patches; those of equal ``pictures`` attend to each other."""
-        (qkv,) = self.qkv(*self.attention_norm(x))
+        qkv = self.qkv(*self.attention_norm(x))
+        (qkv,) = shard_streams(qkv, INSIDE_LAYERS, None, 'heads', None)
         query, key, value = (qkv[:, :, :, i] for i in range(3))
         query, key = rotate(query, turn, scale=self.scale), rotate(key, turn)
-        axes = ((*INSIDE_LAYERS[0][:2], None),)
+        axes = IN_ATTENTION[:1]
         query, key, value = shard_streams((query, key, value), axes * 3, 'heads', None)
-        (mixed,) = self.out(_attend(query, key, value, pictures))
+        mixed = (_attend(query, key, value, pictures),)
+        (mixed,) = self.out(*shard_streams(mixed, axes, 'heads', None))
         (x,) = shard_streams((x + mixed,), BETWEEN_LAYERS, None)
         normed = self.mlp_norm(x)
         (hidden,) = shard_streams(self.up(*normed), INSIDE_LAYERS, 'mlp')
@@ -184,7 +187,8 @@ def _attend(
 ) -> Float[Array, 'P 1 X J H']:
     """Attends within each picture, to queries in chunks as ``attention.attend``."""
     P, _, X, J, _ = query.shape
-    pair, pictures = key_values((key, value)), pictures[:, None]
+    pair = key_values((key, value))
+    (pictures,) = shard_streams((pictures[:, None],), IN_ATTENTION)
 
     def part(args: tuple[jax.Array, ...]) -> jax.Array:
         query, of_queries = args
@@ -239,7 +243,8 @@ class Merger(nnx.Module):
         """Merges the patches of each square, which are neighbours."""
         xs = (x,) if self.of_square else self.norm(x)
         xs = tuple(x.reshape(*x.shape[:2], -1, self.width) for x in xs)
-        (hidden,) = self.up(*(self.norm(*xs) if self.of_square else xs))
+        hidden = self.up(*(self.norm(*xs) if self.of_square else xs))
+        (hidden,) = shard_streams(hidden, INSIDE_LAYERS, 'mlp')
         # Not the approximation of the blocks.
         (merged,) = self.down(_gelu(hidden, approximate=False))
         return merged[:, 0]

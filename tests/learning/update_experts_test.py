@@ -166,7 +166,11 @@ def test_a_step_multiplies_by_the_experts_of_its_device_and_by_one_at_a_time(pai
         num_micro_batches=2,
     )
     E, D, F = policy.arch.num_experts, policy.arch.embed_dim, policy.arch.mlp_dim
-    rollouts, advantages = make_rollouts(), make_advantages()
+    # The devices of the experts split 8 tokens of a prompt and of a response.
+    rollouts, advantages = make_rollouts(pad=3), make_advantages()
+    tokens = np.pad(rollouts.prompts.tokens, ((0, 0), (0, 2)))
+    prompts = dataclasses.replace(rollouts.prompts, tokens=tokens)
+    rollouts = dataclasses.replace(rollouts, prompts=prompts)
     with jax.set_mesh(mesh):
         params = weights.load_params(policy, str(pair[1]), mesh)
         state = states.init_state(policy, update.optimizer, params, mesh)

@@ -1,5 +1,7 @@
 """The policy's parameters and results on meshes of several devices."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
+from tests import tiny
 from tests.models import oracle
+from tests.planning.conftest import make_builder
 
 # Every axis with every other one, two by two or all of the devices.
 MESHES = [
@@ -44,6 +48,37 @@ def test_sharded_log_probs_and_gradients_equal_one_devices(
         )
     np.testing.assert_allclose(have, want, atol=1e-5)
     assert oracle.relative_error(have_grads, want_grads) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ('family', 'shape'),
+    [
+        ('qwen2', {'fsdp': 2, 'rollout': 2, 'tensor': 2}),
+        ('qwen3_moe', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
+        ('qwen3_vl', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
+    ],
+)
+def test_no_layer_splits_its_heads_late(family, shape):
+    """Tokens that 'tensor' splits are gathered, not exchanged for heads."""
+    sizes = {'data__max_prompt_tokens': 8, 'sampling__max_response_tokens': 8}
+    arch = oracle.family_arch(family, num_layers=1, num_heads=8, num_kv_heads=4)
+    if arch.vision:
+        vision = dataclasses.replace(arch.vision, num_heads=4)
+        arch = dataclasses.replace(arch, vision=vision)
+    policy = policies.Policy(arch, head_chunk_tokens=64)
+    builder = make_builder(tiny.make_config(**sizes), **shape)
+    builder = dataclasses.replace(builder, policy=policy)
+
+    def loss(params, rollouts):
+        streams = rollouts.prompts, rollouts.tokens
+        scores = policies.token_log_probs(policy, params, *streams, temperature=1.0)
+        return scores.log_probs.sum()
+
+    arguments = builder.weights().merged, builder.rollouts()
+    with jax.set_mesh(builder.mesh):
+        text = jax.jit(jax.grad(loss)).lower(*arguments).compile().as_text()
+    assert 'all-reduce' in text
+    assert 'all-to-all' not in text
 
 
 @pytest.mark.parametrize('shape', MESHES[:2])
