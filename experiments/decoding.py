@@ -13,8 +13,9 @@ makes ``decoding_<setting>.md`` and ``.png`` from the rows alone, as the second 
 its end.
 
 Each measure has a table: ``pass_at_1`` itself, and the differences of the other
-estimators from it at the same decoding, seed by seed. In its last row every estimator
-is at the temperature that is best for it, in this measure, on the validation split.
+estimators from it at the same decoding, seed by seed. In the row "best on validation"
+every estimator is at the temperature that is best for it, in this measure, on the
+validation split. The last row says how these differences change from temperature 1.
 
 Expected, written before the first policy was evaluated so:
 
@@ -229,6 +230,13 @@ def table(rows: Sequence[Row], measure: str) -> str:
             ),
         ]
     )
+    at_one = {arm: test[arm]['temperature 1'] for arm in test}
+    gains = {
+        arm: (at_best[arm] - at_best['pass_at_1'], at_one[arm] - at_one['pass_at_1'])
+        for arm in others
+    }
+    changes = [format_difference(difference(*gains[arm])) for arm in others]
+    lines.append(['best minus temperature 1', '', *changes])
     seeds = len(next(iter(base.values())))
     head = f'{MEASURES[measure]}, test split, {seeds} seeds'
     return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))

@@ -1,5 +1,7 @@
 """``experiments/decoding.py`` on a finished run, and on rows whose answer is known."""
 
+import re
+
 import pytest
 
 from experiments import decoding
@@ -48,7 +50,9 @@ def test_the_table_compares_at_one_decoding_and_at_the_best_of_each(tmp_path):
     best = '0.510 (greedy) | +0.100 [+0.100, +0.100] (greedy)'
     assert f'| best on validation | {best} |' in first
     assert 'greedy' not in many
-    assert '0.904 (temperature 1.5)' in many.splitlines()[-1]
+    best, change = many.splitlines()[-2:]
+    assert '0.904 (temperature 1.5)' in best
+    assert re.fullmatch(r'\| best minus temperature 1 \|  \| .0\.000 \[.*\] \|', change)
     assert (tmp_path / 'decoding_hard.png').read_bytes().startswith(b'\x89PNG')
 
 
@@ -88,3 +92,15 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
         (Decoding(0.0), 'test'),
     ]
     assert len(asked['rs_grpo_seed12']) == 2 * len(DECODINGS)
+
+
+RESULTS = tiny.ROOT / 'experiments' / 'results'
+
+
+@pytest.mark.parametrize('path', sorted(RESULTS.glob('decoding_*.jsonl.gz')))
+def test_the_committed_tables_are_those_of_their_rows(path, tmp_path):
+    (tmp_path / path.name).write_bytes(path.read_bytes())
+    setting = path.name.removeprefix('decoding_').partition('.')[0]
+    decoding.main(setting=setting, results=str(tmp_path))
+    name = f'decoding_{setting}.md'
+    assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
