@@ -230,13 +230,14 @@ def table(rows: Sequence[Row], measure: str) -> str:
             ),
         ]
     )
-    at_one = {arm: test[arm]['temperature 1'] for arm in test}
-    gains = {
-        arm: (at_best[arm] - at_best['pass_at_1'], at_one[arm] - at_one['pass_at_1'])
+    changes = [
+        difference(
+            at_best[arm] - at_best['pass_at_1'],
+            test[arm]['temperature 1'] - base['temperature 1'],
+        )
         for arm in others
-    }
-    changes = [format_difference(difference(*gains[arm])) for arm in others]
-    lines.append(['best minus temperature 1', '', *changes])
+    ]
+    lines.append(['best minus temperature 1', '', *map(format_difference, changes)])
     seeds = len(next(iter(base.values())))
     head = f'{MEASURES[measure]}, test split, {seeds} seeds'
     return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from configs.smollm2 import OUT_OF_DOMAIN
+from experiments.sweeps.smollm2 import get_sweep, measures_of
 from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text, read_json
@@ -34,21 +35,14 @@ from passk_jax.sweeps.rows import compress_rows, read_rows
 
 NAME = 'smollm2_out_of_domain'
 RESULTS = pathlib.Path('experiments/results')
-BEFORE, BASELINE = 'before', 'pass_at_1'
-ARMS = {
-    BASELINE: 'Pass@1 Training',
-    'pass_at_k': 'Pass@4 Training',
-    'pass_at_k_then_pass_at_1': 'Pass@4, then Pass@1 Training',
-    'overview': 'Pass@1, Pass@4, Pass@1 Training',
-}
+BEFORE = 'before'
+_SWEEP = get_sweep('variant=stages')
+BASELINE = _SWEEP.baseline
+ARMS = {arm.name: arm.label for arm in _SWEEP.arms}
 MEASURES = {
     **{f'pass_at_{k}': f'Pass@{k}' for k in (1, 4, 8, 32)},
     'maj_at_32': 'maj@32',
-    **{
-        f'{name}/pass_at_{k}': f'{name}, Pass@{k}'
-        for k in (1, 32)
-        for name in OUT_OF_DOMAIN
-    },
+    **measures_of(OUT_OF_DOMAIN),
 }
 _RUN = re.compile(rf'({"|".join([BEFORE, *ARMS])})_seed(\d+)')
 

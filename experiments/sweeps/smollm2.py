@@ -64,7 +64,7 @@ arms had been seen to end after 100 steps at a Pass@1 of .17 and a Pass@32 of .4
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from configs import arguments
@@ -175,16 +175,19 @@ def get_sweep(argument: str = '') -> Sweep:
         measures={
             **MEASURES,
             **DIVERSITY,
-            **{
-                f'{name}/pass_at_{k}': f'{name}, Pass@{k}'
-                for k in (1, 32)
-                for name in SETS
-            },
+            **measures_of(SETS),
         },
         split='test',
         curves='validation',
         contrasts=contrasts,
     )
+
+
+def measures_of(sets: Iterable[str]) -> dict[str, str]:
+    """Returns measure -> label, of Pass@1 and Pass@32 of each set."""
+    return {
+        f'{name}/pass_at_{k}': f'{name}, Pass@{k}' for k in (1, 32) for name in sets
+    }
 
 
 def _complete(arm: Arm, values: Mapping[str, Any]) -> Arm:

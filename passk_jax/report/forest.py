@@ -5,6 +5,7 @@
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from passk_jax.report.charts import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # Inches: a row with one point, each further point, and the space around a panel.
 _ROW, _FURTHER, _AROUND = 0.18, 0.1, 0.62
@@ -93,10 +95,33 @@ def draw_forests(
             if i % columns:
                 ax.set_yticklabels([])
         if len(forests[0].dots) > 1:
-            place = {'loc': 'lower left', 'bbox_to_anchor': (0.0, 1.0), 'ncols': 4}
-            style = {'frameon': False, 'fontsize': 9, 'handletextpad': 0.2}
-            axes[0, 0].legend(**place, **style)
+            _write_legend(axes[0, 0], figure)
         return as_png(figure)
+
+
+def _write_legend(ax: 'Axes', figure: 'Figure') -> None:
+    """Writes the legend above the axes, in as many columns as the figure has room.
+
+    The figure grows by the lines after the first.
+    """
+    height, labels = figure.get_figheight(), ax.get_legend_handles_labels()[1]
+    for columns in (4, 3, 2, 1):
+        more = math.ceil(len(labels) / columns) - math.ceil(len(labels) / 4)
+        figure.set_figheight(height + _ROW * more)
+        legend = ax.legend(
+            loc='lower left',
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=columns,
+            frameon=False,
+            fontsize=9,
+            handletextpad=0.2,
+        )
+        # The layout would make room for one that is too wide.
+        legend.set_in_layout(False)
+        figure.draw_without_rendering()
+        if legend.get_window_extent().x1 <= figure.bbox.x1:
+            break
+    legend.set_in_layout(True)
 
 
 def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:

@@ -81,3 +81,13 @@ def test_it_can_be_read_in_readme_and_equal_ones_are_equal_pictures():
     legible.check(written)
     assert picture.startswith(b'\x89PNG')
     assert picture == draw(panels, below=below)
+
+
+@pytest.mark.parametrize('letters', [5, 30, 60])
+def test_the_legend_ends_in_the_figure(figures, letters):
+    dots = [Dots(VALUES, label=x * letters) for x in 'abc']
+    draw([Forest('t', 'x', ROWS, dots)], columns=1)
+    (figure,) = figures
+    (ax,) = figure.axes
+    assert len(ax.get_legend().get_texts()) == 3
+    assert ax.get_legend().get_window_extent().x1 <= figure.bbox.x1
