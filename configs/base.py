@@ -35,6 +35,8 @@ def get_config() -> ConfigDict:
     config.model = _model()
     # This works on a single device too; several devices share everything.
     config.mesh = ConfigDict({'data': 1, 'fsdp': -1, 'rollout': 1, 'tensor': 1})
+    # Sampling has the mesh of training.
+    config.mesh.decode_tensor = 0
     config.init = _init()
     config.task = ConfigDict({'name': '', 'params': ConfigDict()})
     config.data = _data()

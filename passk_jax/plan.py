@@ -173,7 +173,7 @@ def plan(
         InputError: the configuration does not fit the topology's devices.
     """
     devices = topologies.connect(topology)
-    mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh), devices=devices)
+    mesh = sharding.make_mesh(**config.mesh.sizes, devices=devices)
     builder, positions = _read(config, topology, mesh)
     names, analyses = names or _programs(builder), []
     for i, name in enumerate(names, start=1):
@@ -221,8 +221,8 @@ def plan_that_fits(
     builder, positions = _read(config, topology, mesh)
     # Training never runs the score alone.
     names = names or [name for name in _programs(builder) if name != 'score']
-    axes = dataclasses.asdict(config.mesh)
-    first = {f'mesh.{x}': mesh.shape[x] for x, size in axes.items() if size == -1}
+    sizes = config.mesh.sizes
+    first = {f'mesh.{x}': mesh.shape[x] for x, size in sizes.items() if size == -1}
     first |= meshes.first_mesh(builder, names, topology)
     if first:
         tell(f'begins with {" ".join(flags(first))}')

@@ -118,7 +118,7 @@ def source_directory(source: str, parent: pathlib.Path) -> str:
 
 def planned_mesh(config: ExperimentConfig) -> AbstractMesh:
     """The config's mesh without its devices; what takes all devices is 1."""
-    sizes = {axis: max(1, n) for axis, n in dataclasses.asdict(config.mesh).items()}
+    sizes = {axis: max(1, n) for axis, n in config.mesh.sizes.items()}
     assert tuple(sizes) == sharding.MESH_AXES
     auto = (AxisType.Auto,) * len(sizes)
     return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)

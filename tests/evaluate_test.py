@@ -83,10 +83,11 @@ def test_problems_that_were_dropped_are_counted(workdir):
     assert summary['metrics']['num_problems'] == 2
 
 
-def test_another_mesh_gives_the_same_responses(workdir):
+@pytest.mark.parametrize('mesh', ['2,1,1,-1', '1,2,1,2,1'])
+def test_another_mesh_gives_the_same_responses(mesh, workdir):
     alone, _ = run(workdir)
     before = tiny.read_lines(alone)
-    records, _ = run(workdir, mesh='2,1,1,-1', num_devices=4)
+    records, _ = run(workdir, mesh=mesh, num_devices=4)
     assert records == alone
     counts = [(row['n'], row['c'], row['response_length']) for row in before]
     assert counts == [
@@ -177,6 +178,9 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
         ({'top_p': 1.5}, r'eval.top_p=1.5 must lie in \[1e-6, 1\]'),
         ({'top_k': -2}, r'eval.top_k=-2 must lie in'),
         ({'min_p': 2.0}, r'eval.min_p=2.0 must lie in \[0, 1\]'),
+        ({'mesh': '1,1,1,1,1,1'}, r"mesh='1,1,1,1,1,1' must be data,fsdp"),
+        ({'mesh': '1,1,1,1,2'}, r'mesh.decode_tensor=2 must be 0 .* one of \[1\]'),
+        ({'mesh': '1,1,1,1,-1'}, r'mesh.decode_tensor=-1 must lie in'),
         ({'mesh': '1,1'}, r"mesh='1,1' must be data,fsdp,rollout,tensor"),
         ({'mesh': '1,1,1,x'}, r"mesh='1,1,1,x' must be data,fsdp,rollout,tensor"),
         ({'mesh': '3,-1,1,1'}, r"'data': 3, 'fsdp': -1, .* does not fit 1 devices"),

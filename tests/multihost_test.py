@@ -141,6 +141,31 @@ def test_two_processes_share_the_experts_and_train_as_one_does(tmp_path):
         assert b['sampler_gap_max'] < 1e-4
 
 
+DECODE = {
+    'mesh__data': 1,
+    'mesh__rollout': 2,
+    'mesh__decode_tensor': 2,
+    'model__arch__num_kv_heads': 2,
+    'eval__every': STEPS,
+    'log__diagnostics_every': 0,
+}
+
+
+def test_two_processes_share_the_weights_in_sampling_alone_and_train_as_one_does(
+    tmp_path,
+):
+    pair = start_pair(tmp_path / 'two', 'train', *options_of(CHANGES | DECODE))
+    alone = DECODE | {'mesh__rollout': 1, 'mesh__decode_tensor': 0}
+    assert tiny.run(tiny.make_config(**CHANGES | alone), tmp_path / 'one')
+    finish(*pair)
+    one, two = lines(tmp_path / 'one'), lines(tmp_path / 'two')
+    assert [line['split'] for line in one] == [line['split'] for line in two]
+    for a, b in zip(one, two, strict=True):
+        assert a['response_length'] == b['response_length']
+        for name in {'reward', 'loss', 'pass_at_4'} & a.keys():
+            assert a[name] == pytest.approx(b[name], abs=1e-5), name
+
+
 # Process 1 judges nothing in time; each says what it trained on.
 _LATE = """
 import dataclasses, hashlib, sys

@@ -6,17 +6,24 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from passk_jax import sharding
 from tests import tiny
 
-MESHES = {'one': (1, 1, 1), 'all': (2, 2, 2)}
+# Data, fsdp, rollout and tensor, and tensor in sampling.
+MESHES = {
+    'one': (1, 1, 1, 1, 0),
+    'all': (2, 2, 1, 2, 0),
+    'decode': (1, 2, 4, 1, 2),
+    'fsdp': (1, 8, 1, 1, 2),
+}
+AXES = [f'mesh__{x}' for x in (*sharding.MESH_AXES, 'decode_tensor')]
 STEPS = 3
 
 
 def run(workdir, mesh):
     config = tiny.make_config(
-        mesh__data=mesh[0],
-        mesh__fsdp=mesh[1],
-        mesh__tensor=mesh[2],
+        **dict(zip(AXES, mesh, strict=True)),
+        model__arch__num_kv_heads=2,
         train__steps=STEPS,
         # A prompt for each device.
         train__micro_batch_prompts=8,
@@ -26,7 +33,7 @@ def run(workdir, mesh):
         eval__batch_size=8,
         log__rollouts_every=1,
     )
-    return tiny.run(config, workdir, num_devices=math.prod(mesh))
+    return tiny.run(config, workdir, num_devices=math.prod(mesh[:4]))
 
 
 @pytest.fixture(scope='module')
@@ -59,11 +66,14 @@ def assert_close(a, b):
         np.testing.assert_allclose(array, others[name], atol=1e-4, err_msg=name)
 
 
-def test_the_mesh_changes_no_sample_and_no_figure(runs):
-    assert_close(runs['one'], runs['all'])
+@pytest.mark.parametrize('mesh', ['all', 'decode', 'fsdp'])
+def test_the_mesh_changes_no_sample_and_no_figure(mesh, runs):
+    assert_close(runs['one'], runs[mesh])
 
 
-@pytest.mark.parametrize(('before', 'after'), [('one', 'all'), ('all', 'one')])
+@pytest.mark.parametrize(
+    ('before', 'after'), [('one', 'all'), ('all', 'decode'), ('decode', 'one')]
+)
 def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
     workdir = tiny.warm_copy(runs[before], tmp_path)
     with mock.patch(
@@ -72,3 +82,16 @@ def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
         assert not run(workdir, MESHES[before])
     assert run(workdir, MESHES[after])
     assert_close(workdir, runs['one'])
+
+
+def test_a_run_with_a_mesh_of_sampling_resumes_bit_for_bit(runs, tmp_path):
+    workdir = tiny.warm_copy(runs['decode'], tmp_path)
+    with mock.patch(
+        'passk_jax.train.PreemptionGuard.requested', lambda self, step: step == 2
+    ):
+        assert not run(workdir, MESHES['decode'])
+    assert run(workdir, MESHES['decode'])
+    names = [path.name for path in (workdir / 'rollouts').iterdir()]
+    for name in ('metrics.jsonl', *(f'rollouts/{x}' for x in names)):
+        whole = (runs['decode'] / name).read_bytes()
+        assert (workdir / name).read_bytes() == whole, name

@@ -69,7 +69,11 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         "Steps that the profiler traces, end excluded: '10:12'; the trace is in "
         'profile/ of the run directory.',
     ),
-    'mesh': (_TEXT, "data,fsdp,rollout,tensor; one may be -1. Default: the run's."),
+    'mesh': (
+        _TEXT,
+        'data,fsdp,rollout,tensor, of which one may be -1; then perhaps '
+        "decode_tensor. Default: the run's.",
+    ),
     'model': (
         _TEXT,
         'Published model in the place of a run: a Hugging Face directory or hub name.',

@@ -34,12 +34,22 @@ class MeshConfig:
         fsdp: shards of the parameters, among which the prompts are split too.
         rollout: replicas of the parameters that split each prompt's rollouts.
         tensor: shards of heads, MLP and vocabulary.
+        decode_tensor: these shards in sampling, on the same devices: 'rollout' gives
+            them up, then 'fsdp' (:func:`passk_jax.sharding.decode_mesh`). A device then
+            reads fewer weights for every token. 0: the mesh of training.
     """
 
     data: int = ranged(*_AXIS)
     fsdp: int = ranged(*_AXIS)
     rollout: int = ranged(*_AXIS)
     tensor: int = ranged(*_AXIS)
+    decode_tensor: int = count(0, 10**6, off=0)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each axis, by name."""
+        axes = 'data', 'fsdp', 'rollout', 'tensor'
+        return {axis: getattr(self, axis) for axis in axes}
 
 
 @section

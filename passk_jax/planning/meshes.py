@@ -1,6 +1,5 @@
 """Finds meshes for a number of devices, the nearest to the present one first."""
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -53,7 +52,7 @@ def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
 
     An axis of -1 takes the remaining devices, or one.
     """
-    sizes = dataclasses.asdict(config)
+    sizes = config.sizes
     used_devices = math.prod(size for size in sizes.values() if size != -1)
     free_devices = max(1, num_devices // used_devices)
     return abstract_mesh({x: free_devices if n == -1 else n for x, n in sizes.items()})

@@ -1,6 +1,7 @@
 """The verb *sample*: draws responses to a batch of problems."""
 
 import dataclasses
+from typing import Any, TypeVar
 
 import jax
 from jax.sharding import Mesh
@@ -12,6 +13,8 @@ from passk_jax.data.batches import PromptBatch
 from passk_jax.models.frozen import read_pictures
 from passk_jax.models.policy import Params, Policy
 from passk_jax.rollouts.verify import Sampled, Verify
+from passk_jax.sampling.scheduled.hand_over import OnEnded
+from passk_jax.types import Prompts, Rollouts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +22,8 @@ class Sample:
     """The verb ``sample(params, batch, key=key)``.
 
     Attributes:
-        mesh: the devices to sample on.
+        mesh: that of the parameters and the rollouts.
+        decode_mesh: its devices, as sampling splits them.
         verify: verifies responses as they end.
         num_rollouts: N.
         options: the distribution that tokens are drawn from.
@@ -29,6 +33,7 @@ class Sample:
 
     policy: Policy
     mesh: Mesh
+    decode_mesh: Mesh
     verify: Verify
     num_rollouts: int
     options: SamplingOptions
@@ -55,21 +60,54 @@ class Sample:
         verification = self.verify.begin(batch.problems, self.num_rollouts)
         try:
             prompts = sharding.place(self.mesh, batch.prompts)
-            rollouts = sampling.sample(
-                self.policy,
-                params,
-                read_pictures(self.policy, params, prompts),
-                key=key,
-                num_rollouts=self.num_rollouts,
-                max_response_tokens=self.max_response_tokens,
-                options=self.options,
-                stop_tokens=self.stop_tokens,
-                max_cache_bytes=self.max_cache_bytes,
-                on_ended=verification.submit,
-            )
+            prompts = read_pictures(self.policy, params, prompts)
+            if self.decode_mesh == self.mesh:
+                rollouts = self._draw(params, prompts, key, verification.submit)
+            else:
+                with jax.set_mesh(self.decode_mesh):
+                    prompts = _moved(prompts, self.decode_mesh)
+                    key = _moved(key, self.decode_mesh)
+                    rollouts = self._draw(params, prompts, key, verification.submit)
+                rollouts = _moved(rollouts, self.mesh)
             # Errors of the devices surface here, and close the verification.
             jax.block_until_ready(rollouts)
         except BaseException:
             verification.close()
             raise
         return Sampled(rollouts, verification)
+
+    def _draw(
+        self, params: Params, prompts: Prompts, key: jax.Array, on_ended: OnEnded
+    ) -> Rollouts:
+        return sampling.sample(
+            self.policy,
+            params,
+            prompts,
+            key=key,
+            num_rollouts=self.num_rollouts,
+            max_response_tokens=self.max_response_tokens,
+            options=self.options,
+            stop_tokens=self.stop_tokens,
+            max_cache_bytes=self.max_cache_bytes,
+            on_ended=on_ended,
+        )
+
+
+Tree = TypeVar('Tree', jax.Array, Prompts, Rollouts)
+
+
+def _moved(tree: Tree, mesh: Mesh) -> Tree:
+    """Moves prompts, rollouts or a key to another mesh of the same devices."""
+    shardings: Any = sharding.replicated(mesh)
+    if isinstance(tree, Rollouts):
+        shardings = sharding.batch_sharding(mesh, tree, 'batch', 'rollouts')
+        prompts = sharding.batch_sharding(mesh, tree.prompts)
+        shardings = dataclasses.replace(shardings, prompts=prompts)
+    elif isinstance(tree, Prompts):
+        shardings = sharding.batch_sharding(mesh, tree)
+    # Of several processes, jax.device_put moves no key.
+    return jax.jit(_same, out_shardings=shardings)(tree)
+
+
+def _same(tree: Tree) -> Tree:
+    return tree

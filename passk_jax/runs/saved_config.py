@@ -15,8 +15,6 @@ from passk_jax.config import ExperimentConfig, InitConfig, MeshConfig, checks
 from passk_jax.errors import InputError
 from passk_jax.files import read_json
 
-_AXES = tuple(field.name for field in dataclasses.fields(MeshConfig))
-
 
 def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConfig:
     """Reads a run's configuration and adapts it to this process's devices.
@@ -27,7 +25,7 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
 
     Args:
         workdir: the run directory.
-        mesh: comma-separated sizes of the mesh's axes; ``None``: the run's mesh.
+        mesh: comma-separated values of the section ``mesh``; ``None``: the run's.
 
     Raises:
         ValueError: ``workdir`` is not a run directory, another version of the program
@@ -47,11 +45,17 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
 
 
 def parse_mesh(mesh: str) -> dict[str, int]:
-    """Parses ``--mesh`` into the size of each axis; InputError if it is malformed."""
+    """Parses ``--mesh`` into the section ``mesh``; InputError if it is malformed."""
+    *axes, last = (field.name for field in dataclasses.fields(MeshConfig))
     sizes = mesh.split(',')
-    if len(sizes) != len(_AXES) or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
-        raise InputError(f'{mesh=} must be {",".join(_AXES)}, for example -1,1,1,1')
-    return dict(zip(_AXES, map(int, sizes), strict=True))
+    if len(sizes) == len(axes):
+        sizes.append('0')
+    if len(sizes) != len(axes) + 1 or not all(re.fullmatch(r'-?\d+', x) for x in sizes):
+        raise InputError(
+            f'{mesh=} must be {",".join(axes)} or {",".join(axes)},{last}, for example '
+            '-1,1,1,1'
+        )
+    return dict(zip((*axes, last), map(int, sizes), strict=True))
 
 
 def config_file(workdir: pathlib.Path) -> pathlib.Path:

@@ -28,6 +28,7 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
+from passk_jax.models import moved_weights
 from passk_jax.models import policy as policies
 from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
@@ -77,7 +78,7 @@ def sample(
     P, S = prompts.tokens.shape
     sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
     work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
-    params = policies.decoding_weights(policy, params)
+    params = moved_weights.decoding_weights(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     # Allow a few numbers to reach the device from a guarded training loop.

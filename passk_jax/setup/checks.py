@@ -249,8 +249,10 @@ def warn_of_settings(config: ExperimentConfig) -> None:
         )
 
 
-def warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
-    """Warns of batches that a mesh does not divide."""
+def warn_of_repeated_work(
+    config: ExperimentConfig, mesh: Mesh, decode_mesh: Mesh
+) -> None:
+    """Warns of batches that the meshes of training and of sampling do not divide."""
     prompts = {
         'train.num_prompts': config.train.num_prompts,
         'train.micro_batch_prompts': config.train.micro_batch_prompts,
@@ -266,6 +268,15 @@ def warn_of_repeated_work(config: ExperimentConfig, mesh: Mesh) -> None:
     if size := config.train.micro_batch_rollouts:
         rollouts['train.micro_batch_rollouts'] = size
     sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
+    if decode_mesh != mesh:
+        sampled = 'train.num_prompts', 'eval.', 'sampling.'
+        prompts, rollouts = (
+            {key: size for key, size in sizes.items() if key.startswith(sampled)}
+            for sizes in (prompts, rollouts)
+        )
+        sharding.warn_of_repeated_work(
+            decode_mesh, name='decode_mesh', batch=prompts, rollouts=rollouts
+        )
 
 
 def check_packing(config: ExperimentConfig, mesh: Mesh) -> None:

@@ -44,6 +44,7 @@ from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
+from passk_jax.models.arch import Arch
 from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import Tokenizer
@@ -109,7 +110,7 @@ class Setup:
         )
         config = dataclasses.replace(self.config, task=task, data=data)
         model.check_positions(config.model, config.data, config.sampling)
-        memory.check_cache(config, self.policy.arch, self.mesh)
+        memory.check_cache(config, self.policy.arch, self.decode_mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
     def encode(self, problem: Problem) -> list[int]:
@@ -130,6 +131,11 @@ class Setup:
             template_kwargs=data.chat_template_kwargs,
             date=data.chat_date,
         )
+
+    @functools.cached_property
+    def decode_mesh(self) -> Mesh:
+        """The mesh of sampling."""
+        return _decode_mesh(self.config, self.policy.arch, self.mesh)
 
     @property
     def keys(self) -> RunKeys:
@@ -188,7 +194,9 @@ class Setup:
         return evaluation_batches(
             self.problems(split) if problems is None else problems,
             self.encode,
-            batch_size=functools.partial(evaluation.batch_size, self.config, self.mesh),
+            batch_size=functools.partial(
+                evaluation.batch_size, self.config, self.decode_mesh
+            ),
             num_problems=self.config.eval.num_problems,
             max_prompt_tokens=data.max_prompt_tokens,
             overlong=data.overlong,
@@ -241,7 +249,7 @@ class Setup:
         """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
-        limit = evaluation.cache_limit(self.config, self.policy.arch, self.mesh)
+        limit = evaluation.cache_limit(self.config, self.policy.arch, self.decode_mesh)
         sample = dataclasses.replace(sample, max_cache_bytes=limit)
         # Nothing learns from an evaluation.
         policy = dataclasses.replace(self.policy, replay_routing=False)
@@ -253,6 +261,7 @@ class Setup:
         return Sample(
             policy=self.policy,
             mesh=self.mesh,
+            decode_mesh=self.decode_mesh,
             verify=Verify(self.task, self.tokenizer),
             num_rollouts=num_rollouts,
             options=options,
@@ -317,7 +326,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         template_kwargs=config.data.chat_template_kwargs,
     )
     model.check_positions(config.model, config.data, config.sampling)
-    mesh = sharding.make_mesh(**dataclasses.asdict(config.mesh))
+    mesh = sharding.make_mesh(**config.mesh.sizes)
     platform = mesh.devices.flat[0].platform
     arch = model.architecture(
         config.model,
@@ -327,7 +336,8 @@ def make_setup(config: ExperimentConfig) -> Setup:
     )
     model.check_pictures(config.data, arch)
     checks.check_packing(config, mesh)
-    memory.check_cache(config, arch, mesh)
+    decode_mesh = _decode_mesh(config, arch, mesh)
+    memory.check_cache(config, arch, decode_mesh)
     policy = Policy(
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
@@ -349,7 +359,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.size,
         mesh.devices.flat[0].device_kind,
     )
-    checks.warn_of_repeated_work(config, mesh)
+    checks.warn_of_repeated_work(config, mesh, decode_mesh)
     evaluation.warn_of_idle_devices(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(
@@ -363,6 +373,11 @@ def make_setup(config: ExperimentConfig) -> Setup:
             config.eval.num_responses,
         )
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
+
+
+def _decode_mesh(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> Mesh:
+    size = config.mesh.decode_tensor
+    return sharding.decode_mesh(mesh, size, num_kv_heads=arch.num_kv_heads)
 
 
 def _task(config: ExperimentConfig) -> Task:

@@ -1,15 +1,19 @@
-"""The verb *sample*: what it hands to the sampler, and what an error leaves behind."""
+"""The verb *sample*: what it hands to the sampler, and what comes back of it."""
 
 import contextlib
+import dataclasses
 from unittest import mock
 
 import jax
+import numpy as np
 import pytest
 
 from passk_jax import sampling
 from passk_jax.config import SamplingOptions
+from passk_jax.models import policy as policies
 from passk_jax.rollouts.verify import Verification
-from tests import changed, tiny
+from passk_jax.setup import setup as setup_lib
+from tests import changed, tiny, train_pictures_test
 from tests.train_wiring_test import sampled_with
 
 
@@ -50,3 +54,64 @@ def test_an_error_before_the_verdicts_ends_the_verification(setup, monkeypatch):
             with pytest.raises(RuntimeError, match='out of memory'):
                 run()
     assert len(closed) == len({*closed}) == 3
+
+
+KINDS = {
+    'text': {},
+    'adapters': {
+        'model__lora__rank': 2,
+        'model__lora__alpha': 4.0,
+        'model__lora__targets': ('q_proj,down_proj',),
+    },
+    'experts': {
+        'model__family': 'qwen3_moe',
+        'model__arch__num_experts': 4,
+        'model__arch__experts_per_token': 2,
+        'model__replay_routing': True,
+    },
+}
+APART = {'mesh__fsdp': 2, 'mesh__rollout': 4, 'mesh__decode_tensor': 2}
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_rollouts_come_back_from_the_mesh_of_sampling(kind):
+    config = tiny.make_config(
+        init__kind='scratch', model__arch__num_kv_heads=2, **APART, **KINDS[kind]
+    )
+    assert_same_apart(config)
+
+
+@pytest.mark.parametrize('trained', [False, True], ids=['frozen', 'trained'])
+def test_pictures_come_along_to_the_mesh_of_sampling(trained, tmp_path_factory):
+    source = train_pictures_test.write_source(tmp_path_factory, 'qwen3_vl')
+    config = train_pictures_test.make_config(
+        source, model__train_vision=trained, **APART
+    )
+    assert_same_apart(config)
+
+
+def assert_same_apart(config):
+    """Sampling on its own mesh and on that of training give the same, in one place."""
+    with tiny.devices(8):
+        setup = setup_lib.make_setup(config)
+    apart = setup.sample()
+    assert apart.decode_mesh != apart.mesh
+    together = dataclasses.replace(apart, decode_mesh=apart.mesh)
+    batch, found = setup.train_batches()[0], []
+    with jax.set_mesh(setup.mesh):
+        params = policies.init_params(setup.policy, jax.random.key(0), setup.mesh)
+        key = setup.keys.key(sampling.Purpose.ROLLOUTS, 0)
+        for sample in (apart, together):
+            sampled = sample(params, batch, key=key)
+            sample.verify(sampled, step=0)
+            found.append(sampled.rollouts)
+    have, want = map(jax.tree.leaves_with_path, found)
+    assert len(have) == len(want)
+    for (path, x), (_, y) in zip(have, want, strict=True):
+        name = jax.tree_util.keystr(path)
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5, err_msg=name)
+        assert x.sharding.mesh == setup.mesh, name
+        if 'routing' not in name and 'features' not in name:
+            assert x.sharding.is_equivalent_to(y.sharding, x.ndim), name
+    np.testing.assert_array_equal(found[0].tokens, found[1].tokens)
+    assert len(np.unique(found[0].tokens)) > 2

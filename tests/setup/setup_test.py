@@ -95,6 +95,44 @@ def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
     assert warning.endswith(': sampling.num_rollouts=6. Multiples of 4 are shared')
 
 
+def test_a_mesh_of_sampling_that_the_devices_lack_is_refused_before_any_weights():
+    config = tiny.make_config(
+        mesh__rollout=4, mesh__decode_tensor=4, model__arch__num_kv_heads=2
+    )
+    message = r'mesh.decode_tensor=4 must be 0 .* one of \[1, 2\].* 2 key/value heads'
+    with tiny.devices(8), pytest.raises(ValueError, match=message):
+        setup_lib.make_setup(config)
+
+
+def test_sampling_has_the_mesh_that_is_asked_for():
+    config = tiny.make_config(
+        mesh__rollout=4, mesh__decode_tensor=2, model__arch__num_kv_heads=2
+    )
+    with tiny.devices(8):
+        setup = setup_lib.make_setup(config)
+    assert setup.mesh.axis_sizes == (1, 2, 4, 1)
+    for verb in (setup.sample(), setup.evaluate().sample):
+        assert verb.mesh == setup.mesh
+        assert verb.decode_mesh.axis_sizes == (1, 2, 2, 2)
+    alone = tiny.make_setup(tiny.make_config())
+    assert alone.sample().decode_mesh is alone.sample().mesh
+
+
+def test_what_the_mesh_of_sampling_does_not_divide_is_named(caplog):
+    config = tiny.make_config(
+        mesh__fsdp=1,
+        mesh__tensor=8,
+        mesh__decode_tensor=1,
+        eval__num_responses=8,
+        init__kind='scratch',
+    )
+    with tiny.devices(8):
+        setup_lib.make_setup(config)
+    (warning,) = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
+    assert 'decode_mesh.rollout = 8 divides none' in warning
+    assert warning.endswith(': sampling.num_rollouts=4. Multiples of 8 are shared')
+
+
 def test_the_learner_of_every_attention_packs():
     """That of the platform's own choice too, which a configuration does not say."""
     choice = 'passk_jax.models.attention_kernels.choose_implementation'

@@ -1,0 +1,51 @@
+"""The weights that sampling reads, from master weights on another mesh.
+
+Sampling may split the devices of training otherwise (``sharding.decode_mesh``). Once a
+step, one program moves the master weights, which are split over most devices, and then
+prepares them as on one mesh. So a device receives only the part that it reads.
+"""
+
+import functools
+from collections.abc import Callable
+
+import jax
+from jax.sharding import NamedSharding
+
+from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.models.policy import Params, Policy
+from passk_jax.models.vision import is_of_tower
+from passk_jax.sharding import AnyMesh, shard
+
+
+def decoding_weights(policy: Policy, params: Params) -> Params:
+    """Returns :func:`policy.decoding_weights` on the mesh of ``jax.set_mesh``.
+
+    Weights on another mesh of the same devices move there.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    shardings = (getattr(x, 'sharding', None) for x in params.values())
+    meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]
+    if mesh.empty or all(x.shape == mesh.shape for x in meshes):
+        return policies.decoding_weights(policy, params)
+    return move_program(policy, jax.sharding.get_mesh())(params)
+
+
+@functools.lru_cache(maxsize=64)
+def move_program(policy: Policy, mesh: AnyMesh) -> Callable[[Params], Params]:
+    """Makes the program that moves master weights to a mesh and prepares them."""
+
+    def move(params: Params) -> Params:
+        here = {
+            name: shard(x, *policies.param_axes(policy, name))
+            for name, x in params.items()
+        }
+        return policies.prepare_decoding(policy, here)
+
+    def axes_of(name: str) -> tuple[str | None, ...]:
+        axes = policies.param_axes(policy, name)
+        return axes if is_of_tower(name) else sharding.gathered(axes)
+
+    weights = jax.eval_shape(move, policies.param_shapes(policy, mesh))
+    # By itself, the compiler may leave the weights split as on the other mesh.
+    return jax.jit(move, out_shardings=sharding.tree_sharding(mesh, weights, axes_of))
