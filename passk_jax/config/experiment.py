@@ -46,7 +46,7 @@ class MeshConfig:
     decode_tensor: int = count(0, 10**6, off=0)
 
     @property
-    def sizes(self) -> dict[str, int]:
+    def sizes(self) -> dict[str, Any]:
         """The size of each axis, by name."""
         axes = 'data', 'fsdp', 'rollout', 'tensor'
         return {axis: getattr(self, axis) for axis in axes}

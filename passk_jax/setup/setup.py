@@ -326,7 +326,10 @@ def make_setup(config: ExperimentConfig) -> Setup:
         template_kwargs=config.data.chat_template_kwargs,
     )
     model.check_positions(config.model, config.data, config.sampling)
-    mesh = sharding.make_mesh(**config.mesh.sizes)
+    axes = config.mesh
+    mesh = sharding.make_mesh(
+        data=axes.data, fsdp=axes.fsdp, rollout=axes.rollout, tensor=axes.tensor
+    )
     platform = mesh.devices.flat[0].platform
     arch = model.architecture(
         config.model,
@@ -377,7 +380,9 @@ def make_setup(config: ExperimentConfig) -> Setup:
 
 def _decode_mesh(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> Mesh:
     size = config.mesh.decode_tensor
-    return sharding.decode_mesh(mesh, size, num_kv_heads=arch.num_kv_heads)
+    found = sharding.decode_mesh(mesh, size, num_kv_heads=arch.num_kv_heads)
+    assert isinstance(found, Mesh)
+    return found
 
 
 def _task(config: ExperimentConfig) -> Task:
