@@ -361,6 +361,7 @@ def _builder(
         optimizer=config.optimizer,
         advantage=_most_compared(config),
         log=config.log,
+        decode_tensor=config.mesh.decode_tensor,
     )
 
 

@@ -64,6 +64,9 @@ class Builder:
     """The shapes of a run, from sections of its configuration.
 
     An abstract mesh is enough. The platform is ``'tpu'``, ``'gpu'`` or ``'cpu'``.
+
+    Raises:
+        InputError: there is no mesh for ``mesh.decode_tensor``.
     """
 
     policy: Policy
@@ -76,13 +79,28 @@ class Builder:
     optimizer: config.OptimizerConfig
     advantage: config.AdvantageConfig
     log: config.LogConfig
+    decode_tensor: int = 0
+
+    def __post_init__(self):
+        self._decode_mesh()
+
+    def _decode_mesh(self) -> AnyMesh:
+        heads = self.policy.arch.num_kv_heads
+        return sharding.decode_mesh(self.mesh, self.decode_tensor, num_kv_heads=heads)
+
+    @property
+    def sampler(self) -> 'Builder':
+        """The same run, all of it on the mesh of sampling."""
+        return dataclasses.replace(self, mesh=self._decode_mesh(), decode_tensor=0)
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
         """Replaces values by dotted key (``'mesh.fsdp'``); makes the mesh abstract."""
         policy, sizes, parts = self.policy, dict(self.mesh.shape), {}
         for key, value in overrides.items():
             section, _, name = key.partition('.')
-            if section == 'mesh':
+            if key == 'mesh.decode_tensor':
+                parts[name] = value
+            elif section == 'mesh':
                 sizes[name] = value
             elif key == 'model.remat':
                 arch = dataclasses.replace(policy.arch, remat=value)

@@ -58,6 +58,11 @@ def works_by_pass(name: str) -> bool:
     return name in ('train', 'score', 'diagnose')
 
 
+def samples(name: str) -> bool:
+    """Returns whether a program is one of sampling, on its mesh."""
+    return name in ('weights', 'prefill', 'decode')
+
+
 def estimate(
     analysis: Analysis, builder: Builder, other: Builder, *, hopeful: bool = False
 ) -> float:
@@ -114,6 +119,8 @@ def held(program: Program) -> float:
 
 def _count_known_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a program allocates on a device, as far as shapes tell."""
+    if samples(name):
+        builder = builder.sampler
     if name == PICTURES:
         return shard_bytes(builder.prompts().features)
     if name == 'prefill':
@@ -163,6 +170,8 @@ def _backward(builder: Builder) -> tuple[float, float]:
 
 def _hidden_bytes(builder: Builder, name: str) -> tuple[float, float]:
     """Counts the hidden states of a pass: on one device, and on all of them."""
+    if samples(name):
+        builder = builder.sampler
     train, arch = builder.train, builder.policy.arch
     P, N = train.num_prompts, builder.sampling.num_rollouts
     if works_by_pass(name):

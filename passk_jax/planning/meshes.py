@@ -2,10 +2,11 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jax.sharding import AbstractMesh
 
+from passk_jax import sharding
 from passk_jax.config import MeshConfig
 from passk_jax.errors import InputError
 from passk_jax.planning import fits
@@ -19,7 +20,8 @@ def other_meshes(
 ) -> list[Overrides]:
     """Lists the changes to every other mesh that repeats no work, the nearest first.
 
-    Such a mesh divides the prompts and the rollouts of a step and the key/value heads.
+    Such a mesh divides the prompts and the rollouts of a step and the key/value heads,
+    and has the mesh of sampling that the configuration asks for.
     If it does not divide the prompts of a pass, a pass becomes one prompt a device. By
     default it has as many devices and replicas (``data``) as now.
     """
@@ -34,6 +36,8 @@ def other_meshes(
         overrides = {f'mesh.{x}': n for x, n in sizes.items() if n != now[x]}
         if remainder or not overrides or train.mini_batch_prompts % (data * fsdp):
             continue
+        if builder.decode_tensor not in (0, *_decode_sizes(builder, sizes)):
+            continue
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
         # Traffic in every layer costs most.
@@ -41,6 +45,11 @@ def other_meshes(
         steps = sum(abs(math.log2(sizes[x] / now[x])) for x in sizes)
         meshes.append((more, steps, fsdp, overrides))
     return [overrides for *_, overrides in sorted(meshes, key=lambda mesh: mesh[:3])]
+
+
+def _decode_sizes(builder: Builder, sizes: dict[str, int]) -> Iterable[int]:
+    heads = builder.policy.arch.num_kv_heads
+    return sharding.decode_sizes(abstract_mesh(sizes), num_kv_heads=heads)
 
 
 def _divisors(number: int) -> list[int]:

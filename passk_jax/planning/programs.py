@@ -29,6 +29,7 @@ from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import picture_features, reads_once
+from passk_jax.models.moved_weights import move_program
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.flops import decode_flops, train_passes
@@ -131,12 +132,15 @@ def _score(builder: Builder) -> Program:
 
 
 def _weights(builder: Builder) -> Program:
-    state = builder.state()
+    state, policy, mesh = builder.state(), builder.policy, builder.sampler.mesh
+    prepare = jax.jit(functools.partial(policies.prepare_decoding, policy))
+    if mesh != builder.mesh:
+        prepare = move_program(policy, mesh)
     return Program(
         'weights',
-        jax.jit(functools.partial(policies.prepare_decoding, builder.policy)),
+        prepare,
         (builder.weights().merged,),
-        builder.mesh,
+        mesh,
         shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
         0.0,
         0,
@@ -144,20 +148,21 @@ def _weights(builder: Builder) -> Program:
 
 
 def _prefill(builder: Builder) -> Program:
-    prompts, (G, _) = builder.prompts(), builder.rows()
+    sampler = builder.sampler
+    prompts, (G, _) = sampler.prompts(), sampler.rows()
     P, S = prompts.tokens.shape
-    arguments = (builder.decoding_weights(), prompts, decoding.key_shape(builder))
+    arguments = (sampler.decoding_weights(), prompts, decoding.key_shape(sampler))
     run = functools.partial(device.prefill, builder.policy)
     if G < P:
         # Those of the first slots; the others run as slots become free.
-        work, first = builder.fit_grid()
+        work, first = sampler.fit_grid()
         run = functools.partial(run, count=first.slots)
-        arguments += (builder.array(('batch',), (P // work.problems,), jnp.int32),)
+        arguments += (sampler.array(('batch',), (P // work.problems,), jnp.int32),)
     return Program(
         'prefill',
         jax.jit(run),
         arguments,
-        builder.mesh,
+        sampler.mesh,
         shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
         builder.forward_flops(responses=False) * G / P,
         G * S,
@@ -165,10 +170,10 @@ def _prefill(builder: Builder) -> Program:
 
 
 def _decode(builder: Builder) -> Program:
-    call = decoding.call(builder)
-    G, K = builder.rows()
+    sampler = builder.sampler
+    call, (G, K) = decoding.call(sampler), sampler.rows()
     params = builder.state(), builder.reference(), builder.weights().frozen
-    resident = params, builder.prompts(), call.resident
+    resident = params, sampler.prompts(), call.resident
     # Attention reads every slot of the cache, filled or not.
     context = builder.data.max_prompt_tokens
     context += max(builder.sampling.max_response_tokens - 1, 1)
@@ -176,7 +181,7 @@ def _decode(builder: Builder) -> Program:
         'decode',
         call.function,
         call.arguments,
-        builder.mesh,
+        sampler.mesh,
         shard_bytes(resident),
         decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
         G * K,

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from passk_jax import sharding
 from passk_jax.models.arch import REMAT
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes
-from passk_jax.planning.fits import Fit, estimate, works_by_pass
+from passk_jax.planning.fits import Fit, estimate, samples, works_by_pass
 
 Overrides = Mapping[str, Any]
 """Dotted key -> value."""
@@ -21,6 +22,7 @@ Overrides = Mapping[str, Any]
 Check = Callable[[Overrides], object]
 """Raises ValueError for overrides that the configuration refuses."""
 
+_DECODE_TENSOR = 'mesh.decode_tensor'
 _MOST = 3
 LEAST_SAVING = 0.01
 """The smallest share of the memory that a change must save."""
@@ -85,8 +87,8 @@ def _mildest(
     """Returns the first degree that suffices, else the one that saves most."""
     memory, best = analysis.memory, None
     for overrides in degrees:
-        other = builder.changed(overrides)
         try:
+            other = builder.changed(overrides)
             check(overrides)
             needed = estimate(analysis, builder, other)
         except ValueError:
@@ -121,7 +123,7 @@ def on_the_same_mesh(
     builder: Builder, name: str
 ) -> Iterator[tuple[str, list[Overrides]]]:
     """Yields cost and degrees of changes that keep mesh and results, cheapest first."""
-    train, policy = builder.train, builder.policy
+    train, policy, sampler = builder.train, builder.policy, builder.sampler
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
         yield 'smaller products', _vary('train.micro_batch_prompts', batches)
@@ -133,9 +135,14 @@ def on_the_same_mesh(
         yield 'smaller products of the head', _vary('model.head_chunk_tokens', chunks)
         more = REMAT[REMAT.index(policy.arch.remat) + 1 :]
         yield 'more recomputation in the backward pass', _vary('model.remat', more)
+    if samples(name):
+        heads = policy.arch.num_kv_heads
+        sizes = sharding.decode_sizes(builder.mesh, num_kv_heads=heads)
+        more = [size for size in sizes if size > sampler.mesh.shape['tensor']]
+        yield 'more traffic in every layer of sampling', _vary(_DECODE_TENSOR, more)
     if name == 'decode':
-        slots, _ = builder.rows()
-        held = shard_bytes((builder.prefix(slots), builder.cache()))
+        slots, _ = sampler.rows()
+        held = shard_bytes((sampler.prefix(slots), sampler.cache()))
         limits = [_round_down(held * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
         yield cost, _vary('sampling.max_cache_bytes', limits)

@@ -81,11 +81,14 @@ def flags(overrides: Overrides) -> list[str]:
 
 def _touched(name: str, keys: set[str]) -> bool:
     """Returns whether other values of these dotted keys change a program."""
-    if any(key.startswith('mesh.') for key in keys):
+    of_sampling = {'sampling.max_cache_bytes', 'mesh.decode_tensor'}
+    if any(key.startswith('mesh.') for key in keys - of_sampling):
         return True
     if name == 'decode':
-        return 'sampling.max_cache_bytes' in keys
-    return fits.works_by_pass(name) and keys != {'sampling.max_cache_bytes'}
+        return bool(keys & of_sampling)
+    if fits.samples(name):
+        return 'mesh.decode_tensor' in keys
+    return fits.works_by_pass(name) and not keys <= of_sampling
 
 
 class _Sizes:

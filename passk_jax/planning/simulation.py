@@ -223,17 +223,17 @@ def simulate(
     train, decode = analyses.get('train'), analyses.get('decode')
     if not (train and decode and train.bound and decode.bound):
         return None
-    factors, topology = assumed.factors, decode.topology
+    factors, topology, sampler = assumed.factors, decode.topology, builder.sampler
     P, N = builder.train.num_prompts, builder.sampling.num_rollouts
     drawn = assumed.lengths.draw(P, N)
-    decoded = _decoder(builder, decode, factors)
+    decoded = _decoder(sampler, decode, factors)
     peak = topology.chip.flops * topology.num_devices
     share = share_of_passes(builder, drawn)
     trained = share * train.bound
     useful = share * train.program.useful_flops / peak
     prompts = builder.forward_flops(responses=False) / peak
     of_step = {
-        'decode': decoded(drawn, *builder.fit_grid()),
+        'decode': decoded(drawn, *sampler.fit_grid()),
         'prompts': (prompts, prompts / factors.mfu),
         'train': (trained, max(trained, useful / factors.mfu)),
     }
@@ -243,9 +243,9 @@ def simulate(
     steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
     counts = {'checkpoint': 1 + steps // assumed.checkpoint.every}
     if assumed.num_problems and assumed.evaluation.every:
-        size, batches = _evaluation_batch(builder, assumed)
+        size, batches = _evaluation_batch(sampler, assumed)
         lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)
-        sampled = decoded(lengths, *_grid_of(builder, assumed.evaluation, size))
+        sampled = decoded(lengths, *_grid_of(sampler, assumed.evaluation, size))
         read = [x * assumed.num_problems / P for x in of_step['prompts']]
         low, high = (batches * x + y for x, y in zip(sampled, read, strict=True))
         besides['evaluation'] = low, high

@@ -29,7 +29,11 @@ def introduction(
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
     count = sum(math.prod(x.shape) for x in shapes.values())
-    mesh = ', '.join(f'{axis}={size}' for axis, size in builder.mesh.shape.items())
+    mesh, other = (
+        ', '.join(f'{axis}={size}' for axis, size in x.mesh.shape.items())
+        for x in (builder, builder.sampler)
+    )
+    mesh += f'; sampling has {other}' if other != mesh else ''
     chips = f'{topology.num_chips} chips'
     if topology.slices > 1:
         chips += f' in {topology.slices} slices'
@@ -104,12 +108,13 @@ def notes(
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
-            prefix = builder.prefix(builder.rows()[0])
+            sampler = builder.sampler
+            prefix = sampler.prefix(sampler.rows()[0])
             lines.append(
                 'A decode step reads, at least: '
-                f'weights {decimal(_count_read_weights(builder))}B, '
+                f'weights {decimal(_count_read_weights(sampler))}B, '
                 f"prompts' keys and values {decimal(shard_bytes(prefix))}B, "
-                f"responses' {decimal(shard_bytes(builder.cache()))}B a chip."
+                f"responses' {decimal(shard_bytes(sampler.cache()))}B a chip."
             )
     return lines
 

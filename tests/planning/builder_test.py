@@ -12,7 +12,7 @@ from passk_jax.planning.builder import shard_bytes, tree_bytes
 from passk_jax.planning.programs import PROGRAMS, build
 from passk_jax.types import Prompts
 from tests import tiny
-from tests.planning.conftest import make_builder
+from tests.planning.conftest import make_builder, make_decoding_apart
 
 
 def test_a_device_holds_its_shard_of_what_is_split(builder):
@@ -70,6 +70,16 @@ def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
     for name in PROGRAMS:
         have = build(other, name)
         assert shard_bytes(have.arguments) == shard_bytes(build(want, name).arguments)
+
+
+def test_a_changed_mesh_of_sampling_is_one_of_the_devices():
+    apart = make_decoding_apart()
+    assert apart.sampler.mesh.axis_sizes == (1, 2, 2, 2)
+    other = apart.changed({'mesh.decode_tensor': 0})
+    assert other.sampler.mesh.axis_sizes == other.mesh.axis_sizes == (1, 2, 4, 1)
+    assert other.changed({'mesh.decode_tensor': 2}).sampler.mesh.shape['tensor'] == 2
+    with pytest.raises(ValueError, match=r'mesh.decode_tensor=3 .* one of \[1, 2\]'):
+        apart.changed({'mesh.decode_tensor': 3})
 
 
 def test_the_rollouts_are_those_that_sampling_gives(builder):

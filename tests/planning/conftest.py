@@ -15,6 +15,13 @@ from tests import tiny
 from tests.models import oracle
 
 
+def make_decoding_apart() -> Builder:
+    """The tiny experiment with two key/value heads, which only sampling splits."""
+    config = tiny.make_config(model__arch__num_kv_heads=2)
+    builder = make_builder(config, rollout=4, tensor=1)
+    return dataclasses.replace(builder, decode_tensor=2)
+
+
 def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder:
     """The programs of the tiny experiment, or another, on eight devices."""
     config = config or tiny.make_config()

@@ -40,6 +40,15 @@ def test_other_meshes_have_the_same_devices_and_repeat_no_work(builder):
         assert 8 % other.train.micro_batch_prompts == 0
 
 
+def test_other_meshes_have_the_mesh_of_sampling_that_is_asked_for(builder):
+    apart = builder.changed({'mesh.decode_tensor': 2})
+    # That of 8 prompts and no rollout shards gives 'tensor' two of the eight.
+    assert meshes.other_meshes(apart) == meshes.other_meshes(builder)
+    data = meshes.other_meshes(apart, data=8)
+    assert meshes.other_meshes(builder, data=8)
+    assert not data
+
+
 def test_a_pass_that_a_mesh_does_not_divide_is_one_prompt_a_device(builder):
     found = meshes.other_meshes(builder)
     (wide,) = (x for x in found if sizes(builder, x)['fsdp'] == 8)
@@ -64,7 +73,7 @@ def test_the_rollouts_of_a_pass_are_divided_not_those_of_a_step(builder):
 )
 def test_an_open_axis_takes_the_devices_that_are_left(mesh, want):
     axes = ('data', 'fsdp', 'rollout', 'tensor')
-    config = MeshConfig(**dict(zip(axes, mesh, strict=True)))
+    config = MeshConfig(**dict(zip(axes, mesh, strict=True)), decode_tensor=0)
     assert tuple(meshes.completed(config, 32).shape.values()) == want
 
 

@@ -5,19 +5,28 @@ import jax
 import pytest
 from jax.sharding import NamedSharding
 
+from passk_jax.models import moved_weights
 from passk_jax.models import policy as policies
-from passk_jax.planning import decoding, programs
+from passk_jax.planning import decoding, fits, programs
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import model_flops, program_flops
 from passk_jax.planning.programs import PICTURES, PROGRAMS, build
 from passk_jax.train import make_diagnose
 from tests import changed, tiny
-from tests.planning.conftest import make_builder, make_pictured
+from tests.planning.conftest import (
+    make_builder,
+    make_decoding_apart,
+    make_pictured,
+)
+
+BUILDERS = [make_builder, make_decoding_apart]
 
 
 @pytest.mark.parametrize('name', PROGRAMS)
-def test_every_argument_says_where_it_lies(builder, name):
+@pytest.mark.parametrize('make', BUILDERS)
+def test_every_argument_says_where_it_lies(make, name):
+    builder = make()
     program = build(builder, name)
     leaves = jax.tree.leaves(program.arguments)
     assert all(isinstance(x.sharding, NamedSharding) for x in leaves)
@@ -26,7 +35,9 @@ def test_every_argument_says_where_it_lies(builder, name):
         program.function.trace(*program.arguments)
 
 
-def test_decoding_goes_on_from_what_prefill_made(builder):
+@pytest.mark.parametrize('make', BUILDERS)
+def test_decoding_goes_on_from_what_prefill_made(make):
+    builder = make()
     programs = (build(builder, name) for name in ('weights', 'prefill', 'decode'))
     made = {}
     for program in programs:
@@ -41,6 +52,39 @@ def test_decoding_goes_on_from_what_prefill_made(builder):
     assert jax.tree.map(lambda x: x.shape, have) == jax.tree.map(
         lambda x: x.shape, builder.rollouts()
     )
+
+
+def test_sampling_alone_is_planned_on_its_mesh():
+    builder = make_decoding_apart()
+    same = dataclasses.replace(builder, decode_tensor=0)
+    for name in PROGRAMS:
+        apart, together = build(builder, name), build(same, name)
+        there = (1, 2, 2, 2) if fits.samples(name) else (1, 2, 4, 1)
+        assert apart.mesh.axis_sizes == there, name
+        assert together.mesh == builder.mesh
+        # What stays of training is split as ever.
+        if name != 'decode':
+            assert apart.resident == together.resident
+    decode, before = (build(x, 'decode').arguments for x in (builder, same))
+    assert shard_bytes(decode) < shard_bytes(before)
+    assert shard_bytes(builder.sampler.cache().layers) == shard_bytes(
+        same.cache().layers
+    )
+
+
+def test_moved_weights_lie_where_the_plan_has_them():
+    builder = make_decoding_apart()
+    program = build(builder, 'weights')
+    with jax.set_mesh(builder.mesh):
+        params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
+    with jax.set_mesh(program.mesh):
+        run = moved_weights.decoding_weights(builder.policy, params)
+    planned = program.function.trace(*program.arguments).lower().compile()
+    want = builder.sampler.decoding_weights()
+    assert planned.output_shardings.keys() == run.keys() == want.keys()
+    for name, x in want.items():
+        for have in (planned.output_shardings[name], run[name].sharding):
+            assert have.is_equivalent_to(x.sharding, x.ndim), name
 
 
 def shapes_of(tree):

@@ -8,7 +8,7 @@ from passk_jax.planning import fits, search, summary
 from passk_jax.planning.analysis import Analysis, Memory
 from passk_jax.planning.builder import shard_bytes
 from passk_jax.planning.flops import Flops
-from passk_jax.planning.programs import build
+from passk_jax.planning.programs import PROGRAMS, build
 from tests import tiny
 from tests.planning.conftest import make_builder
 
@@ -102,6 +102,21 @@ def test_a_program_that_no_change_touches_is_not_compiled_again(config, topology
     assert limit > decode
     assert result.over is None
     assert compiler.names() == ['decode', 'train', 'train']
+
+
+def test_weights_that_decoding_has_no_room_for_are_split_in_sampling(topology):
+    config = tiny.make_config(**SIZES, model__arch__num_kv_heads=2)
+    builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
+    two = builder.changed({'mesh.decode_tensor': 2})
+    limit = fits.count_held_bytes(two, 'decode')
+    assert fits.count_held_bytes(builder, 'decode') > limit
+    compiler = Compiler(topology, limit)
+    _, result, _ = found(config, compiler, names=('prefill', 'decode'))
+    assert result.over is None
+    assert result.overrides == {'mesh.decode_tensor': 2}
+    assert compiler.names() == ['prefill', 'prefill', 'decode']
+    touched = {x for x in PROGRAMS if search._touched(x, {'mesh.decode_tensor'})}
+    assert touched == {'weights', 'prefill', 'decode'}
 
 
 def test_decoding_gets_a_limit_of_its_cache_and_training_stays(config, topology):

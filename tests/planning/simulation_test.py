@@ -15,7 +15,7 @@ from passk_jax.sampling.scheduled.cost import Account, Pace
 from passk_jax.sampling.scheduled.grid import Size, Work
 from tests import tiny
 from tests.models import oracle
-from tests.planning.conftest import make_builder
+from tests.planning.conftest import make_builder, make_decoding_apart
 
 # Decisions cost nothing, so the grid shrinks and the ring grows when they can.
 PACE = Pace(1, 1 / 2, 2, flops=1e9, bandwidth=1e9, decision=0.0)
@@ -141,6 +141,30 @@ def test_a_step_of_full_responses_costs_what_the_programs_do(planned):
     assert least <= low <= most
     assert high == pytest.approx(low / 0.45)
     assert found.step[0] == pytest.approx(sum(x for x, _ in found.of_step.values()))
+
+
+def test_sampling_on_a_mesh_of_its_own_reads_fewer_weights():
+    apart = make_decoding_apart()
+    same = dataclasses.replace(apart, decode_tensor=0)
+    topology = topologies.parse('gpu:h100x8')
+    found = []
+    for builder in (apart, same):
+        by_name = {
+            name: analyse(build(builder, name), topology)
+            for name in ('train', 'decode')
+        }
+        config = tiny.make_config(eval__batch_size=0)
+        assumed = Assumed(
+            lengths.read('', limit=5), config.eval, config.checkpoint, num_problems=16
+        )
+        found.append(simulation.simulate(builder, by_name, assumed))
+    low, high = found
+    assert low.of_step['train'] == high.of_step['train']
+    for have, want in (
+        (low.of_step['decode'], high.of_step['decode']),
+        (low.besides['evaluation'], high.besides['evaluation']),
+    ):
+        assert all(a < b for a, b in zip(have, want, strict=True))
 
 
 def test_a_run_adds_up(planned):
