@@ -23,13 +23,15 @@ def test_a_run_has_the_configuration_it_began_with(workdir):
 def test_the_mesh_is_this_processs(workdir):
     mesh = {'mesh__data': 2, 'mesh__fsdp': -1, 'mesh__rollout': 1, 'mesh__tensor': 4}
     assert read(workdir, '2,-1,1,4') == tiny.make_config(**mesh)
+    mesh['mesh__decode_tensor'] = 2
+    assert read(workdir, '2,-1,1,4,2') == tiny.make_config(**mesh)
 
 
 @pytest.mark.parametrize(
-    'mesh', ['', '1', '1,1,1', '1,1,1,1,1', '1,1,1,x', '1.0,1,1,1']
+    'mesh', ['', '1', '1,1,1', '1,1,1,1,1,1', '1,1,1,x', '1,1,1,1,x', '1.0,1,1,1']
 )
 def test_a_mesh_that_is_none_is_an_error(mesh, workdir):
-    with pytest.raises(ValueError, match=r'must be data,fsdp,rollout,tensor, for exam'):
+    with pytest.raises(ValueError, match=r'tensor or data,fsdp,rollout,tensor,decode_ten'):
         read(workdir, mesh)
 
 
