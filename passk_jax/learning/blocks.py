@@ -80,8 +80,10 @@ def choose_sizes(
     rows = min(-(-rows // of_rollouts) * of_rollouts, most_rollouts)
     fitting = num_prompts * (prompt_tokens + most_rollouts * row_tokens)
     parts = min(_PARTS, max(1, fitting // (_FEWEST_TOKENS * of_rollouts * of_batch)))
-    blocks = fitting // parts // (prompt_tokens + rows * row_tokens)
-    return (BlockSize(rows, max(1, blocks // of_batch) * of_batch),)
+    # Of a shard. The nearest to a part: fewer blocks would be more passes.
+    most = fitting / (prompt_tokens + rows * row_tokens) / of_batch
+    blocks = max(1, min(round(most / parts), int(most)))
+    return (BlockSize(rows, blocks * of_batch),)
 
 
 def power_sizes(most_rows: int) -> tuple[BlockSize, ...]:
