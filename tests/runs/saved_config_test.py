@@ -31,7 +31,7 @@ def test_the_mesh_is_this_processs(workdir):
     'mesh', ['', '1', '1,1,1', '1,1,1,1,1,1', '1,1,1,x', '1,1,1,1,x', '1.0,1,1,1']
 )
 def test_a_mesh_that_is_none_is_an_error(mesh, workdir):
-    with pytest.raises(ValueError, match=r'tensor or data,fsdp,rollout,tensor,decode_ten'):
+    with pytest.raises(ValueError, match=r'or data,fsdp,rollout,tensor,decode_ten'):
         read(workdir, mesh)
 
 
