@@ -60,7 +60,6 @@ from passk_jax.planning import (
     links,
     meshes,
     remedies,
-    simulation,
     summary,
     table,
     topologies,
@@ -70,6 +69,7 @@ from passk_jax.planning.analysis import Analysis, analyse
 from passk_jax.planning.builder import Builder
 from passk_jax.planning.programs import PICTURES, PROGRAMS, Program, build
 from passk_jax.planning.search import flags, search
+from passk_jax.planning.simulation import Assumed
 from passk_jax.planning.topologies import Topology
 from passk_jax.runs.directory import git_state
 from passk_jax.setup import model
@@ -93,13 +93,17 @@ def main(
     if unknown := set(names) - {*PROGRAMS, PICTURES}:
         choices = [*PROGRAMS, PICTURES]
         raise InputError(f'programs {sorted(unknown)} must be among {choices}')
-    assumed = simulation.Assumed(
-        distributions.read(lengths, limit=config.sampling.max_response_tokens),
-        evaluation=config.eval,
-        checkpoint=config.checkpoint,
-        num_problems=eval_problems or config.eval.num_problems,
-        price=price,
-    )
+    limit, problems = config.sampling.max_response_tokens, config.eval.num_problems
+    assumed = [
+        Assumed(
+            distributions.read(text, limit=limit),
+            config.eval,
+            config.checkpoint,
+            num_problems=eval_problems or problems,
+            price=price,
+        )
+        for text in lengths.split(';')
+    ]
     if fit:
         config_flags = config_file.flags_of(_arguments(sys.argv))
         text, fitting = plan_that_fits(
@@ -123,7 +127,6 @@ def _programs(builder: Builder) -> list[str]:
 
 
 def _tell(line: str) -> None:
-    """Prints a line of progress."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -158,7 +161,7 @@ def plan(
     topology: Topology,
     names: Sequence[str],
     *,
-    assumed: simulation.Assumed | None = None,
+    assumed: Sequence[Assumed] = (),
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans programs; returns the plan as Markdown, and whether all of them fit.
@@ -166,7 +169,7 @@ def plan(
     Args:
         config, topology: the experiment and its devices.
         names: names of the programs; none: all of the experiment.
-        assumed: for the simulated step and run; ``None``: simulate none.
+        assumed: for simulated steps and runs; none: simulate none.
         tell: called with a line when a program starts and one when it is analysed.
 
     Raises:
@@ -180,7 +183,7 @@ def plan(
         turn = f'({i} of {len(names)})'
         analyses.append(_analyse(build(builder, name), topology, turn, tell))
     lines = _lines(config, builder, topology, analyses, positions)
-    lines += simulation.describe(builder, analyses, assumed)
+    lines += summary.simulated(builder, analyses, assumed)
     check = functools.partial(_check, config)
     for analysis in analyses:
         if not analysis.memory.fits:
@@ -194,7 +197,7 @@ def plan_that_fits(
     names: Sequence[str],
     *,
     config_flags: Mapping[str, str] = types.MappingProxyType({}),
-    assumed: simulation.Assumed | None = None,
+    assumed: Sequence[Assumed] = (),
     tell: Callable[[str], object] = lambda line: None,
 ) -> tuple[str, bool]:
     """Plans with settings that fit; their flags are the plan's last line.
@@ -239,7 +242,7 @@ def plan_that_fits(
     result = search(builder, names, analysed, check=check, tell=tell, first=first)
     builder, over = _placed(result.builder, devices), result.over
     lines = _lines(config, builder, topology, result.analyses, positions)
-    lines += simulation.describe(builder, result.analyses, assumed)
+    lines += summary.simulated(builder, result.analyses, assumed)
     if over:
         over = fits.with_temporaries(over, builder)
         lines += _ways_out(over, builder, lambda x: check({**result.overrides, **x}))
@@ -375,12 +378,8 @@ def _most_compared(config: ExperimentConfig) -> AdvantageConfig:
     """Returns the advantage of the stage whose diagnosis compares most estimators."""
     num_rollouts = config.sampling.num_rollouts
 
-    def count(advantage: AdvantageConfig) -> int:
-        return len(
-            compared_estimators(
-                advantage.name, num_rollouts=num_rollouts, k=advantage.k
-            )
-        )
+    def count(x: AdvantageConfig) -> int:
+        return len(compared_estimators(x.name, num_rollouts=num_rollouts, k=x.k))
 
     return max((stage.config.advantage for stage in stages_of(config)), key=count)
 

@@ -121,7 +121,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'lengths': (
         _TEXT,
         'Lengths of responses in a simulated step: constant:TOKENS, lognormal:MEAN, '
-        'lognormal:MEAN,DEVIATION, or a directory rollouts/; by default the limit.',
+        'lognormal:MEAN,DEVIATION, or a directory rollouts/; by default the limit. '
+        'Several, separated by semicolons, give a table each.',
     ),
     'eval_problems': (_INT, 'Problems of an evaluation of the simulated run.'),
     'price': (_FLOAT, 'Price of an hour of a chip.'),

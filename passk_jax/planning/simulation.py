@@ -18,7 +18,7 @@ import dataclasses
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import jax
 import numpy as np
@@ -357,44 +357,3 @@ def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work,
             max_response_tokens=builder.sampling.max_response_tokens,
             max_cache_bytes=limit,
         )
-
-
-def describe(
-    builder: Builder, analyses: Sequence[Analysis], assumed: Assumed | None
-) -> list[str]:
-    """Simulates a step and a run, and writes them as Markdown; nothing if unknown."""
-    by_name = {analysis.program.name: analysis for analysis in analyses}
-    found = simulate(builder, by_name, assumed) if assumed else None
-    if assumed is None or found is None:
-        return []
-
-    def row(name: str, values: Sequence[float], unit: str = ' s') -> str:
-        cells = ' | '.join(f'{f"{value:,.1f}{unit}":>14}' for value in values)
-        return f'| {name:<20} | {cells} |'
-
-    hours = [x / 3600 for x in found.run]
-    chip_hours = [x * analyses[0].topology.num_chips for x in hours]
-    rows = [row(name, x) for name, x in found.of_step.items()]
-    rows += [row('step', found.step)]
-    rows += [row(f'one {name}', x) for name, x in found.besides.items()]
-    rows += [
-        row(f'{builder.train.steps:,} steps', hours, ' h'),
-        row('chip-hours', chip_hours, ''),
-    ]
-    if assumed.price:
-        rows.append(row('price', [x * assumed.price for x in chip_hours], ''))
-    factors, ending = assumed.factors, 'evaluations count nothing: see --eval_problems'
-    if assumed.num_problems:
-        ending = f'an evaluation has {assumed.num_problems:,} problems'
-    return [
-        '',
-        f'Simulated, lengths {assumed.lengths.name} '
-        f'(mean {assumed.lengths.mean:,.0f}). '
-        f'Expected: {factors.mfu:.0%} of the FLOP/s, {factors.bandwidth:.0%} of the '
-        f'memory bandwidth in decoding, {factors.disk / 1e9:g} GB/s a host to the '
-        f'disk; {ending}.',
-        '',
-        f'| {"":<20} | {"at least":>14} | {"expected":>14} |',
-        f'| {"-" * 20} | {"-" * 13}: | {"-" * 13}: |',
-        *rows,
-    ]

@@ -1,4 +1,4 @@
-"""Writes the text of a plan around its table: what it plans, and what does not fit."""
+"""Writes the text around a plan's table: what is planned, its run, what is too much."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.chips import GIB
 from passk_jax.planning.remedies import Way
+from passk_jax.planning.simulation import Assumed, Simulation, simulate
 from passk_jax.planning.table import decimal
 from passk_jax.planning.topologies import Topology
 
@@ -156,6 +157,56 @@ def _line(way: Way, num_devices: int) -> str:
         f'{where}{options}: at least {way.saved / GIB:.2f} GiB less{alone} '
         f'(at the cost of {way.cost})'
     )
+
+
+def simulated(
+    builder: Builder, analyses: Sequence[Analysis], assumed: Sequence[Assumed]
+) -> list[str]:
+    """Writes a simulated step and run for each assumption; nothing if unknown."""
+    by_name = {analysis.program.name: analysis for analysis in analyses}
+    lines: list[str] = []
+    for one in assumed:
+        found = simulate(builder, by_name, one)
+        if found is None:
+            return []
+        lines += ['', f'Lengths {one.lengths.name} (mean {one.lengths.mean:,.0f}):', '']
+        chips = analyses[0].topology.num_chips
+        lines += _simulation(found, steps=builder.train.steps, chips=chips, of=one)
+    if not assumed:
+        return []
+    factors, ending = assumed[0].factors, 'evaluations count nothing: --eval_problems'
+    if problems := assumed[0].num_problems:
+        ending = f'an evaluation has {problems:,} problems'
+    about = (
+        f'Simulated. Expected: {factors.mfu:.0%} of the FLOP/s, '
+        f'{factors.bandwidth:.0%} of the memory bandwidth in decoding, '
+        f'{factors.disk / 1e9:g} GB/s a host to the disk; {ending}.'
+    )
+    return ['', about, *lines]
+
+
+def _simulation(found: Simulation, *, steps: int, chips: int, of: Assumed) -> list[str]:
+    """Writes the table of a simulated step and run."""
+
+    def row(name: str, values: Sequence[float], unit: str = ' s') -> str:
+        cells = ' | '.join(f'{f"{value:,.1f}{unit}":>14}' for value in values)
+        return f'| {name:<20} | {cells} |'
+
+    hours = [x / 3600 for x in found.run]
+    chip_hours = [x * chips for x in hours]
+    rows = [row(name, x) for name, x in found.of_step.items()]
+    rows += [row('step', found.step)]
+    rows += [row(f'one {name}', x) for name, x in found.besides.items()]
+    each = [x / steps for x in found.run]
+    rows += [row('step, all included', each)]
+    rows += [row(f'{steps:,} steps', hours, ' h'), row('chip-hours', chip_hours, '')]
+    if of.price:
+        rows.append(row('price', [x * of.price for x in chip_hours], ''))
+    return [
+        f'| {"":<20} | {"at least":>14} | {"expected":>14} |',
+        f'| {"-" * 20} | {"-" * 13}: | {"-" * 13}: |',
+        *rows,
+    ]
 
 
 def too_much(analysis: Analysis) -> str:

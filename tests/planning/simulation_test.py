@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from passk_jax.planning import lengths, simulation, topologies
+from passk_jax.planning import lengths, simulation, summary, topologies
 from passk_jax.planning.analysis import analyse
 from passk_jax.planning.flops import decode_flops
 from passk_jax.planning.programs import build
@@ -238,13 +238,19 @@ def test_where_compute_is_the_limit_it_is_counted(planned):
     assert high == pytest.approx(flops / 8e6 / 0.45)
 
 
-def test_the_text_has_a_row_for_each_part(planned):
-    config, builder, analyses = planned
-    assumed = assume(config, 'lognormal:16', num_problems=100, price=3.0)
-    text = '\n'.join(simulation.describe(builder, list(analyses.values()), assumed))
+def test_the_text_has_a_table_for_each_assumption(planned):
+    config, builder, by_name = planned
+    analyses = [*by_name.values()]
+    assumed = [
+        assume(config, text, num_problems=100, price=3.0)
+        for text in ('lognormal:16', 'constant:8')
+    ]
+    text = '\n'.join(summary.simulated(builder, analyses, assumed))
     for name in ('decode', 'prompts', 'train', 'step', 'one evaluation', 'price'):
-        assert f'| {name}' in text
-    assert '40 steps' in text
-    assert 'log-normal' in text
-    assert not simulation.describe(builder, [analyses['decode']], assumed)
-    assert not simulation.describe(builder, list(analyses.values()), None)
+        assert text.count(f'| {name} ') == 2
+    assert text.count('40 steps') == 2
+    assert text.index('Lengths log-normal') < text.index('Lengths all of 8 tokens')
+    run = simulation.simulate(builder, by_name, assumed[1]).run
+    assert f'| step, all included   | {f"{run[0] / 40:,.1f} s":>14} |' in text
+    assert not summary.simulated(builder, [by_name['decode']], assumed)
+    assert not summary.simulated(builder, analyses, [])
