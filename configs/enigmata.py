@@ -82,7 +82,7 @@ def qwen25_7b(config: ConfigDict) -> None:
             --config.mesh.tensor=4 --config.train.micro_batch_prompts=8
     """
     config.model.source = 'Qwen/Qwen2.5-7B-Instruct'
-    config.mesh.update(fsdp=16, rollout=4, tensor=1)
+    config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
     config.train.micro_batch_prompts = 16
 
 
@@ -99,7 +99,7 @@ def qwen25_32b(config: ConfigDict) -> None:
     HBM per chip: training 44.2, decoding 63.3 of 95.7 GiB.
     """
     config.model.source = 'Qwen/Qwen2.5-32B-Instruct'
-    config.mesh.update(fsdp=8, rollout=4, tensor=4)
+    config.mesh.update(fsdp=8, rollout=4, tensor=4, decode_tensor=8)
     config.train.micro_batch_prompts = 8
 
 
@@ -116,7 +116,7 @@ def llama32_3b(config: ConfigDict) -> None:
     HBM per chip: training 25.9, decoding 74.5 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
-    config.mesh.update(fsdp=8, rollout=4, tensor=1)
+    config.mesh.update(fsdp=8, rollout=4, tensor=1, decode_tensor=4)
     config.train.micro_batch_prompts = 8
 
 
@@ -133,7 +133,7 @@ def llama31_8b(config: ConfigDict) -> None:
     HBM per chip: training 42.2, decoding 56.7 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
-    config.mesh.update(fsdp=16, rollout=4, tensor=1)
+    config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
     config.train.micro_batch_prompts = 16
 
 

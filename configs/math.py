@@ -85,7 +85,7 @@ def llama32_3b(config: ConfigDict) -> None:
     HBM per chip: training 33.2, decoding 52.9 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
-    config.mesh.update(fsdp=16, rollout=4, tensor=1)
+    config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
     config.sampling.max_response_tokens = 6144
     config.train.micro_batch_prompts = 16
 
@@ -101,7 +101,7 @@ def llama31_8b(config: ConfigDict) -> None:
     HBM per chip: training 53.8, decoding 72.2 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
-    config.mesh.update(fsdp=16, rollout=4, tensor=1)
+    config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
     config.sampling.max_response_tokens = 6144
     config.train.micro_batch_prompts = 16
 
@@ -125,7 +125,7 @@ def r1_distill_15b(config: ConfigDict) -> None:
             --config.sampling.max_cache_bytes=8000000000
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B'
-    config.mesh.update(fsdp=8, rollout=4, tensor=1)
+    config.mesh.update(fsdp=8, rollout=4, tensor=1, decode_tensor=2)
     config.sampling.max_response_tokens = 10_240
     config.train.micro_batch_prompts = 8
 
@@ -141,7 +141,7 @@ def r1_distill_7b(config: ConfigDict) -> None:
     HBM per chip: training 71.0, decoding 55.7 of 95.7 GiB.
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B'
-    config.mesh.update(fsdp=16, rollout=4, tensor=1)
+    config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
     config.sampling.max_response_tokens = 10_240
     config.train.micro_batch_prompts = 16
 

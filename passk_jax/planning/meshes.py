@@ -20,9 +20,9 @@ def other_meshes(
 ) -> list[Overrides]:
     """Lists the changes to every other mesh that repeats no work, the nearest first.
 
-    Such a mesh divides the prompts and the rollouts of a step and the key/value heads,
-    and has the mesh of sampling that the configuration asks for.
-    If it does not divide the prompts of a pass, a pass becomes one prompt a device. By
+    Such a mesh divides the prompts and the rollouts of a step and the key/value heads.
+    If it does not divide the prompts of a pass, a pass becomes one prompt a device; if
+    it has no mesh of sampling of the configuration's size, it samples itself. By
     default it has as many devices and replicas (``data``) as now.
     """
     now = builder.mesh.shape
@@ -37,7 +37,7 @@ def other_meshes(
         if remainder or not overrides or train.mini_batch_prompts % (data * fsdp):
             continue
         if builder.decode_tensor not in (0, *_decode_sizes(builder, sizes)):
-            continue
+            overrides['mesh.decode_tensor'] = 0
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
         # Traffic in every layer costs most.
