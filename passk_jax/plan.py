@@ -50,6 +50,7 @@ from passk_jax.config import (
 from passk_jax.diagnostics.step import compared_estimators
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
+from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.frozen import reads_once
@@ -259,7 +260,6 @@ def _merge_flags(
 
 
 def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
-    """Returns the builder with its mesh on these devices."""
     mesh = sharding.make_mesh(**builder.mesh.shape, devices=list(devices))
     return dataclasses.replace(builder, mesh=mesh)
 
@@ -347,6 +347,7 @@ def _builder(
     size = _vocab_size(config)
     arch = model.architecture(config.model, vocab_size=size, platform=platform)
     model.check_pictures(config.data, arch)
+    heads = arch.num_kv_heads
     return Builder(
         policies.Policy(
             arch,
@@ -364,7 +365,7 @@ def _builder(
         optimizer=config.optimizer,
         advantage=_most_compared(config),
         log=config.log,
-        decode_tensor=config.mesh.decode_tensor,
+        decode_tensor=decode_mesh.tensor_on(mesh, config.mesh, num_kv_heads=heads),
     )
 
 

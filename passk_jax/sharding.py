@@ -96,60 +96,14 @@ def _grid(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     )
 
 
-def decode_mesh(mesh: AnyMesh, tensor: int, *, num_kv_heads: int) -> AnyMesh:
-    """Returns the mesh of sampling: the same devices in the same order, other sizes.
-
-    Args:
-        mesh: that of training.
-        tensor: devices that share the weights; 0: the mesh is that of training.
-        num_kv_heads: of the policy; the devices share the keys and values too.
-
-    Raises:
-        InputError: no such mesh has so many.
-    """
-    choices = decode_sizes(mesh, num_kv_heads=num_kv_heads)
-    if tensor and tensor not in choices:
-        raise InputError(
-            f'mesh.decode_tensor={tensor} must be 0 (the mesh of training) or one of '
-            f'{[*choices]}: it must divide the {num_kv_heads} key/value heads, and '
-            f'rollout x tensor of the mesh {dict(mesh.shape)} or be a multiple of '
-            'them that fsdp divides'
-        )
-    sizes = choices[tensor] if tensor else mesh.axis_sizes
-    if sizes == mesh.axis_sizes:
-        return mesh
-    about = {'axis_names': mesh.axis_names, 'axis_types': mesh.axis_types}
-    if isinstance(mesh, AbstractMesh):
-        return AbstractMesh(sizes, **about)
-    return Mesh(mesh.devices.reshape(sizes), **about)
-
-
-def decode_sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
-    """Lists the sizes of the meshes that :func:`decode_mesh` may return, by 'tensor'.
-
-    'rollout' gives up devices before 'fsdp', because its replicas hold the weights
-    that 'tensor' splits. 'data', which slices may share, keeps its devices.
-    """
-    data, fsdp, rollout, tensor = mesh.axis_sizes
-    inner, sizes = rollout * tensor, {}
-    for size in range(1, num_kv_heads + 1):
-        if num_kv_heads % size:
-            continue
-        if inner % size == 0:
-            sizes[size] = data, fsdp, inner // size, size
-        elif size % inner == 0 and fsdp % (size // inner) == 0:
-            sizes[size] = data, fsdp * inner // size, 1, size
-    return sizes
-
-
 def warn_of_repeated_work(
-    mesh: Mesh, *, name: str = 'mesh', **batches: Mapping[str, int]
+    mesh: Mesh, *, place: str = 'mesh.{}', **batches: Mapping[str, int]
 ) -> None:
     """Warns of batches that the mesh does not divide: every device computes them fully.
 
     Args:
         mesh: the device mesh.
-        name: of the mesh, for the message.
+        place: what the message calls an axis of it, with ``{}`` for the axis.
         **batches: logical axis -> name of each batch and its size along that axis.
     """
     for axis, sizes in batches.items():
@@ -161,7 +115,7 @@ def warn_of_repeated_work(
                 '%s = %d divides none of these batches, so each of these devices '
                 'computes all of them (correct, but %d times the work): %s. '
                 'Multiples of %d are shared',
-                ' x '.join(f'{name}.{mesh_axis}' for mesh_axis in mesh_axes),
+                ' x '.join(map(place.format, mesh_axes)),
                 shares,
                 shares,
                 ', '.join(unsplit),

@@ -18,7 +18,8 @@ from passk_jax.tasks import TASKS
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / 'passk_jax'
 
-# From the top down. A module imports from lower ranks only; a sub-package is one entry.
+# From the top down. A module imports from entries below its own only; a sub-package is
+# one entry.
 RANKS = (
     ('compare', 'sweep'),
     ('sweeps',),

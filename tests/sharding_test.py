@@ -200,39 +200,3 @@ def test_a_batch_is_placed_over_the_mesh_and_comes_back_as_it_was():
     assert placed['b'].addressable_shards[0].data.shape == (3,)
     back = jax.device_get(placed)
     jax.tree.map(np.testing.assert_array_equal, back, batch)
-
-
-@pytest.mark.parametrize(
-    ('sizes', 'heads', 'want'),
-    [
-        # The replicas of the weights first, then their shards.
-        ((1, 2, 4, 1), 4, {1: (1, 2, 4, 1), 2: (1, 2, 2, 2), 4: (1, 2, 1, 4)}),
-        (
-            (1, 4, 1, 2),
-            8,
-            {1: (1, 4, 2, 1), 2: (1, 4, 1, 2), 4: (1, 2, 1, 4)} | {8: (1, 1, 1, 8)},
-        ),
-        # Slices share 'data' alone.
-        ((8, 1, 1, 1), 4, {1: (8, 1, 1, 1)}),
-        ((2, 2, 2, 1), 6, {1: (2, 2, 2, 1), 2: (2, 2, 1, 2)}),
-    ],
-)
-@pytest.mark.parametrize('abstract', [False, True])
-def test_sampling_has_a_mesh_of_the_same_devices(sizes, heads, want, abstract):
-    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
-    mesh = mesh.abstract_mesh if abstract else mesh
-    assert sharding.decode_sizes(mesh, num_kv_heads=heads) == want
-    for tensor, found in want.items():
-        other = sharding.decode_mesh(mesh, tensor, num_kv_heads=heads)
-        assert (other.axis_sizes, other.axis_types) == (found, mesh.axis_types)
-        assert (other is mesh) == (found == sizes)
-        if not abstract:
-            assert [*other.devices.flat] == [*mesh.devices.flat]
-    assert sharding.decode_mesh(mesh, 0, num_kv_heads=heads) is mesh
-
-
-@pytest.mark.parametrize('tensor', [3, 8, 16])
-def test_a_mesh_of_sampling_that_does_not_divide_is_refused(tensor):
-    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=4, tensor=1)
-    with pytest.raises(ValueError, match=rf'={tensor} must be 0 .* one of \[1, 2, 4\]'):
-        sharding.decode_mesh(mesh, tensor, num_kv_heads=24 if tensor == 3 else 16)

@@ -34,9 +34,10 @@ class MeshConfig:
         fsdp: shards of the parameters, among which the prompts are split too.
         rollout: replicas of the parameters that split each prompt's rollouts.
         tensor: shards of heads, MLP and vocabulary.
-        decode_tensor: these shards in sampling, on the same devices: 'rollout' gives
-            them up, then 'fsdp' (:func:`passk_jax.sharding.decode_mesh`). A device then
-            reads fewer weights for every token. 0: the mesh of training.
+        decode_tensor: these shards in sampling; must divide the key/value heads. For
+            more of them 'rollout' gives up devices, then 'fsdp'; for fewer 'rollout'
+            gets them (``models/decode_mesh.py``). A device with a smaller shard reads
+            fewer weights for every token. 0: the mesh of training.
     """
 
     data: int = ranged(*_AXIS)

@@ -57,7 +57,7 @@ class PolicyLoss(NamedTuple):
     Attributes:
         values: the loss, exactly 0 outside the mask and where the advantage is 0.
         log_ratio: of the policy to the old policy, 0 outside the mask.
-        low, high: where the lower and the upper clip bind.
+        low, high: where the lower and the upper clip bind; False outside the mask.
     """
 
     values: Tokens

@@ -24,6 +24,12 @@ from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params
 from passk_jax.sharding import AnyMesh
 
+Learn = Callable[[Batch, int | None], tuple[Params, Any]]
+"""Takes a part of a mini-batch and its rows; returns its gradient and figures."""
+
+Measure = Callable[[Batch, int | None], Any]
+"""Takes a part of a mini-batch and its rows; returns its figures alone."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MicroBatches:
@@ -152,7 +158,7 @@ class MicroBatches:
         return total, sums, jax.tree.map(lambda *x: jnp.concatenate(x), *figures)
 
     def deal_gradients(
-        self, batch: Batch, total: Params, learn: Callable, measure: Callable
+        self, batch: Batch, total: Params, learn: Learn, measure: Measure
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of blocks; see :meth:`cut_gradients`."""
         shape = batch.rollouts.tokens.shape
@@ -170,12 +176,11 @@ class MicroBatches:
         return grads, metrics, by_prompt
 
     def cut_gradients(
-        self, batch: Batch, total: Params, learn: Callable, measure: Callable
+        self, batch: Batch, total: Params, learn: Learn, measure: Measure
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of micro-batches.
 
-        ``learn`` takes a part and its rows and returns its gradient and figures,
-        ``measure`` the figures alone. Returns the gradient, metrics of the parts, and
+        Returns the gradient, metrics of the parts, and
         losses and log-probabilities by prompt.
         """
 

@@ -223,6 +223,7 @@ class Update(MicroBatches):
 
         with jax.named_scope('gradients'):
             total = jax.tree.map(jnp.zeros_like, params)
+            # A part is a block or a micro-batch: see micro_batches.py.
             add_up = self.deal_gradients if self.deals else self.cut_gradients
             grads, metrics, by_prompt = add_up(batch, total, learn, measure)
         with jax.named_scope('optimizer'):

@@ -1,8 +1,8 @@
 """The weights that sampling reads, from master weights on another mesh.
 
-Sampling may split the devices of training otherwise (``sharding.decode_mesh``). Once a
-step, one program moves the master weights, which are split over most devices, and then
-prepares them as on one mesh. So a device receives only the part that it reads.
+Sampling may split the devices of training otherwise (``decode_mesh.py``). In each call
+of the sampler, one program moves the master weights, which are split over most devices,
+and then prepares them as on one mesh. So a device receives only the part that it reads.
 """
 
 import functools
@@ -13,27 +13,40 @@ from jax.sharding import NamedSharding
 
 from passk_jax import sharding
 from passk_jax.models import policy as policies
+from passk_jax.models.frozen import reads_once
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.vision import is_of_tower
 from passk_jax.sharding import AnyMesh, shard
+from passk_jax.types import Leaf
 
 
-def decoding_weights(policy: Policy, params: Params) -> Params:
+def weights_of_sampling(policy: Policy, params: Params) -> Params:
     """Returns :func:`policy.decoding_weights` on the mesh of ``jax.set_mesh``.
 
-    Weights on another mesh of the same devices move there.
+    Weights on another mesh of the same devices move there, but for a tower whose
+    pictures have been read.
     """
     mesh = jax.sharding.get_abstract_mesh()
     shardings = (getattr(x, 'sharding', None) for x in params.values())
     meshes = [x.mesh for x in shardings if isinstance(x, NamedSharding)]
     if mesh.empty or all(x.shape == mesh.shape for x in meshes):
         return policies.decoding_weights(policy, params)
-    return move_program(policy, jax.sharding.get_mesh())(params)
+    moving, staying = split(policy, params)
+    return move_program(policy, jax.sharding.get_mesh())(moving) | staying
+
+
+def split(policy: Policy, params: dict[str, Leaf]) -> tuple[dict[str, Leaf], ...]:
+    """Splits weights into those that sampling reads and the others.
+
+    The others are a tower that has read the pictures before.
+    """
+    staying = {k: x for k, x in params.items() if reads_once(policy) and is_of_tower(k)}
+    return {k: x for k, x in params.items() if k not in staying}, staying
 
 
 @functools.lru_cache(maxsize=64)
 def move_program(policy: Policy, mesh: AnyMesh) -> Callable[[Params], Params]:
-    """Makes the program that moves master weights to a mesh and prepares them."""
+    """Makes the program that moves weights, from :func:`split`, and prepares them."""
 
     def move(params: Params) -> Params:
         here = {
@@ -46,6 +59,7 @@ def move_program(policy: Policy, mesh: AnyMesh) -> Callable[[Params], Params]:
         axes = policies.param_axes(policy, name)
         return axes if is_of_tower(name) else sharding.gathered(axes)
 
-    weights = jax.eval_shape(move, policies.param_shapes(policy, mesh))
+    shapes, _ = split(policy, policies.param_shapes(policy, mesh))
+    weights = jax.eval_shape(move, shapes)
     # By itself, the compiler may leave the weights split as on the other mesh.
     return jax.jit(move, out_shardings=sharding.tree_sharding(mesh, weights, axes_of))

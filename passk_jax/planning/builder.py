@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from passk_jax import config, sharding
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
+from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.experts import routing_dtype
@@ -86,10 +87,10 @@ class Builder:
 
     def _decode_mesh(self) -> AnyMesh:
         heads = self.policy.arch.num_kv_heads
-        return sharding.decode_mesh(self.mesh, self.decode_tensor, num_kv_heads=heads)
+        return decode_mesh.make(self.mesh, self.decode_tensor, num_kv_heads=heads)
 
     @property
-    def sampler(self) -> 'Builder':
+    def sampling_run(self) -> 'Builder':
         """The same run, all of it on the mesh of sampling."""
         return dataclasses.replace(self, mesh=self._decode_mesh(), decode_tensor=0)
 

@@ -49,7 +49,7 @@ def call(builder: Builder) -> Call:
 
 def is_scheduled(builder: Builder) -> bool:
     """Returns whether sampling runs the schedule, whose cache is an argument."""
-    builder = builder.sampler
+    builder = builder.sampling_run
     work, first = builder.fit_grid()
     account, request = account_of(builder), _request(builder)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):

@@ -120,7 +120,7 @@ def held(program: Program) -> float:
 def _count_known_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a program allocates on a device, as far as shapes tell."""
     if samples(name):
-        builder = builder.sampler
+        builder = builder.sampling_run
     if name == PICTURES:
         return shard_bytes(builder.prompts().features)
     if name == 'prefill':
@@ -171,7 +171,7 @@ def _backward(builder: Builder) -> tuple[float, float]:
 def _hidden_bytes(builder: Builder, name: str) -> tuple[float, float]:
     """Counts the hidden states of a pass: on one device, and on all of them."""
     if samples(name):
-        builder = builder.sampler
+        builder = builder.sampling_run
     train, arch = builder.train, builder.policy.arch
     P, N = train.num_prompts, builder.sampling.num_rollouts
     if works_by_pass(name):

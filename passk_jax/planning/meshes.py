@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from jax.sharding import AbstractMesh
 
-from passk_jax import sharding
 from passk_jax.config import MeshConfig
 from passk_jax.errors import InputError
+from passk_jax.models import decode_mesh
 from passk_jax.planning import fits
 from passk_jax.planning.builder import Builder, abstract_mesh
 from passk_jax.planning.remedies import Overrides
@@ -49,7 +49,7 @@ def other_meshes(
 
 def _decode_sizes(builder: Builder, sizes: dict[str, int]) -> Iterable[int]:
     heads = builder.policy.arch.num_kv_heads
-    return sharding.decode_sizes(abstract_mesh(sizes), num_kv_heads=heads)
+    return decode_mesh.sizes(abstract_mesh(sizes), num_kv_heads=heads)
 
 
 def _divisors(number: int) -> list[int]:

@@ -27,9 +27,9 @@ from passk_jax.errors import InputError
 from passk_jax.learning import rollout_parts
 from passk_jax.learning.packing import deinterleave, interleave
 from passk_jax.learning.update import Update
+from passk_jax.models import moved_weights
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import picture_features, reads_once
-from passk_jax.models.moved_weights import move_program
 from passk_jax.planning import decoding
 from passk_jax.planning.builder import Builder, shard_bytes
 from passk_jax.planning.flops import decode_flops, train_passes
@@ -44,7 +44,8 @@ class Program:
     Attributes:
         name: one of :data:`PROGRAMS` or :data:`PICTURES`.
         function: jitted, with the donations of a run.
-        arguments, mesh: ``ShapeDtypeStruct`` with shardings on this mesh.
+        arguments: ``ShapeDtypeStruct`` with shardings.
+        mesh: what the program is compiled on, and where its results lie.
         resident: bytes that a device holds besides the arguments while the program
             runs, such as the parts of the training state that are no arguments.
         useful_flops: FLOPs that its mathematics needs, over all devices.
@@ -132,37 +133,36 @@ def _score(builder: Builder) -> Program:
 
 
 def _weights(builder: Builder) -> Program:
-    state, policy, mesh = builder.state(), builder.policy, builder.sampler.mesh
+    state, policy, mesh = builder.state(), builder.policy, builder.sampling_run.mesh
     prepare = jax.jit(functools.partial(policies.prepare_decoding, policy))
+    moving, staying = builder.weights().merged, {}
     if mesh != builder.mesh:
-        prepare = move_program(policy, mesh)
-    return Program(
-        'weights',
-        prepare,
-        (builder.weights().merged,),
-        mesh,
-        shard_bytes((state.opt_state, builder.reference(), builder.prompts())),
-        0.0,
-        0,
-    )
+        prepare = moved_weights.move_program(policy, mesh)
+        moving, staying = moved_weights.split(policy, moving)
+    resident = state.opt_state, builder.reference(), builder.prompts(), staying
+    return Program('weights', prepare, (moving,), mesh, shard_bytes(resident), 0.0, 0)
 
 
 def _prefill(builder: Builder) -> Program:
-    sampler = builder.sampler
-    prompts, (G, _) = sampler.prompts(), sampler.rows()
+    of_sampling = builder.sampling_run
+    prompts, (G, _) = of_sampling.prompts(), of_sampling.rows()
     P, S = prompts.tokens.shape
-    arguments = (sampler.decoding_weights(), prompts, decoding.key_shape(sampler))
+    arguments = (
+        of_sampling.decoding_weights(),
+        prompts,
+        decoding.key_shape(of_sampling),
+    )
     run = functools.partial(device.prefill, builder.policy)
     if G < P:
         # Those of the first slots; the others run as slots become free.
-        work, first = sampler.fit_grid()
+        work, first = of_sampling.fit_grid()
         run = functools.partial(run, count=first.slots)
-        arguments += (sampler.array(('batch',), (P // work.problems,), jnp.int32),)
+        arguments += (of_sampling.array(('batch',), (P // work.problems,), jnp.int32),)
     return Program(
         'prefill',
         jax.jit(run),
         arguments,
-        sampler.mesh,
+        of_sampling.mesh,
         shard_bytes((builder.state(), builder.reference(), builder.weights().frozen)),
         builder.forward_flops(responses=False) * G / P,
         G * S,
@@ -170,10 +170,10 @@ def _prefill(builder: Builder) -> Program:
 
 
 def _decode(builder: Builder) -> Program:
-    sampler = builder.sampler
-    call, (G, K) = decoding.call(sampler), sampler.rows()
+    of_sampling = builder.sampling_run
+    call, (G, K) = decoding.call(of_sampling), of_sampling.rows()
     params = builder.state(), builder.reference(), builder.weights().frozen
-    resident = params, sampler.prompts(), call.resident
+    resident = params, of_sampling.prompts(), call.resident
     # Attention reads every slot of the cache, filled or not.
     context = builder.data.max_prompt_tokens
     context += max(builder.sampling.max_response_tokens - 1, 1)
@@ -181,7 +181,7 @@ def _decode(builder: Builder) -> Program:
         'decode',
         call.function,
         call.arguments,
-        sampler.mesh,
+        of_sampling.mesh,
         shard_bytes(resident),
         decode_flops(builder.policy.arch, sequences=G * K, context_tokens=context),
         G * K,

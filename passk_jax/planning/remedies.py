@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from passk_jax import sharding
+from passk_jax.models import decode_mesh
 from passk_jax.models.arch import REMAT
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes
@@ -123,7 +123,7 @@ def on_the_same_mesh(
     builder: Builder, name: str
 ) -> Iterator[tuple[str, list[Overrides]]]:
     """Yields cost and degrees of changes that keep mesh and results, cheapest first."""
-    train, policy, sampler = builder.train, builder.policy, builder.sampler
+    train, policy, of_sampling = builder.train, builder.policy, builder.sampling_run
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)
         yield 'smaller products', _vary('train.micro_batch_prompts', batches)
@@ -137,12 +137,12 @@ def on_the_same_mesh(
         yield 'more recomputation in the backward pass', _vary('model.remat', more)
     if samples(name):
         heads = policy.arch.num_kv_heads
-        sizes = sharding.decode_sizes(builder.mesh, num_kv_heads=heads)
-        more = [size for size in sizes if size > sampler.mesh.shape['tensor']]
+        sizes = decode_mesh.sizes(builder.mesh, num_kv_heads=heads)
+        more = [size for size in sizes if size > of_sampling.mesh.shape['tensor']]
         yield 'more traffic in every layer of sampling', _vary(_DECODE_TENSOR, more)
     if name == 'decode':
-        slots, _ = sampler.rows()
-        held = shard_bytes((sampler.prefix(slots), sampler.cache()))
+        slots, _ = of_sampling.rows()
+        held = shard_bytes((of_sampling.prefix(slots), of_sampling.cache()))
         limits = [_round_down(held * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
         yield cost, _vary('sampling.max_cache_bytes', limits)

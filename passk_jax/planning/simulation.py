@@ -223,17 +223,21 @@ def simulate(
     train, decode = analyses.get('train'), analyses.get('decode')
     if not (train and decode and train.bound and decode.bound):
         return None
-    factors, topology, sampler = assumed.factors, decode.topology, builder.sampler
+    factors, topology, of_sampling = (
+        assumed.factors,
+        decode.topology,
+        builder.sampling_run,
+    )
     P, N = builder.train.num_prompts, builder.sampling.num_rollouts
     drawn = assumed.lengths.draw(P, N)
-    decoded = _decoder(sampler, decode, factors)
+    decoded = _decoder(of_sampling, decode, factors)
     peak = topology.chip.flops * topology.num_devices
     share = share_of_passes(builder, drawn)
     trained = share * train.bound
     useful = share * train.program.useful_flops / peak
     prompts = builder.forward_flops(responses=False) / peak
     of_step = {
-        'decode': decoded(drawn, *sampler.fit_grid()),
+        'decode': decoded(drawn, *of_sampling.fit_grid()),
         'prompts': (prompts, prompts / factors.mfu),
         'train': (trained, max(trained, useful / factors.mfu)),
     }
@@ -243,9 +247,9 @@ def simulate(
     steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
     counts = {'checkpoint': 1 + steps // assumed.checkpoint.every}
     if assumed.num_problems and assumed.evaluation.every:
-        size, batches = _evaluation_batch(sampler, assumed)
+        size, batches = _evaluation_batch(builder, assumed)
         lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)
-        sampled = decoded(lengths, *_grid_of(sampler, assumed.evaluation, size))
+        sampled = decoded(lengths, *_grid_of(of_sampling, assumed.evaluation, size))
         read = [x * assumed.num_problems / P for x in of_step['prompts']]
         low, high = (batches * x + y for x, y in zip(sampled, read, strict=True))
         besides['evaluation'] = low, high

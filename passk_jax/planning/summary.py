@@ -32,7 +32,7 @@ def introduction(
     count = sum(math.prod(x.shape) for x in shapes.values())
     mesh, other = (
         ', '.join(f'{axis}={size}' for axis, size in x.mesh.shape.items())
-        for x in (builder, builder.sampler)
+        for x in (builder, builder.sampling_run)
     )
     mesh += f'; sampling has {other}' if other != mesh else ''
     chips = f'{topology.num_chips} chips'
@@ -109,13 +109,13 @@ def notes(
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
-            sampler = builder.sampler
-            prefix = sampler.prefix(sampler.rows()[0])
+            of_sampling = builder.sampling_run
+            prefix = of_sampling.prefix(of_sampling.rows()[0])
             lines.append(
                 'A decode step reads, at least: '
-                f'weights {decimal(_count_read_weights(sampler))}B, '
+                f'weights {decimal(_count_read_weights(of_sampling))}B, '
                 f"prompts' keys and values {decimal(shard_bytes(prefix))}B, "
-                f"responses' {decimal(shard_bytes(sampler.cache()))}B a chip."
+                f"responses' {decimal(shard_bytes(of_sampling.cache()))}B a chip."
             )
     return lines
 

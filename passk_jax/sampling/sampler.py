@@ -78,7 +78,7 @@ def sample(
     P, S = prompts.tokens.shape
     sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
     work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
-    params = moved_weights.decoding_weights(policy, params)
+    params = moved_weights.weights_of_sampling(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
     # Allow a few numbers to reach the device from a guarded training loop.

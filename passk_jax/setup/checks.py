@@ -257,25 +257,22 @@ def warn_of_repeated_work(
         'train.num_prompts': config.train.num_prompts,
         'train.micro_batch_prompts': config.train.micro_batch_prompts,
     }
-    if config.eval.batch_size:
-        prompts['eval.batch_size'] = config.eval.batch_size
     if config.init.kind == 'warm_start':
         prompts['init.warm_start.batch_size'] = config.init.warm_start.batch_size
-    rollouts = {
-        'sampling.num_rollouts': config.sampling.num_rollouts,
-        'eval.num_responses': config.eval.num_responses,
-    }
+    rollouts = {'sampling.num_rollouts': config.sampling.num_rollouts}
+    sampled = {'train.num_prompts': config.train.num_prompts}
+    if config.eval.batch_size:
+        sampled['eval.batch_size'] = config.eval.batch_size
+    responses = rollouts | {'eval.num_responses': config.eval.num_responses}
+    if decode_mesh == mesh:
+        prompts, rollouts = prompts | sampled, dict(responses)
     if size := config.train.micro_batch_rollouts:
         rollouts['train.micro_batch_rollouts'] = size
     sharding.warn_of_repeated_work(mesh, batch=prompts, rollouts=rollouts)
     if decode_mesh != mesh:
-        sampled = 'train.num_prompts', 'eval.', 'sampling.'
-        prompts, rollouts = (
-            {key: size for key, size in sizes.items() if key.startswith(sampled)}
-            for sizes in (prompts, rollouts)
-        )
+        place = "'{}' of the mesh of sampling"
         sharding.warn_of_repeated_work(
-            decode_mesh, name='decode_mesh', batch=prompts, rollouts=rollouts
+            decode_mesh, place=place, batch=sampled, rollouts=responses
         )
 
 

@@ -19,20 +19,23 @@ _LARGEST_PART = 2
 
 
 def batch_size(
-    config: ExperimentConfig, mesh: Mesh, tokenized: TokenizedProblems
+    config: ExperimentConfig,
+    mesh: Mesh,
+    decode_mesh: Mesh,
+    tokenized: TokenizedProblems,
 ) -> int:
     """Returns the problems of a batch: those of the configuration, or all.
 
-    All are a multiple of the mesh. Their pictures are on the devices together, and
-    responses that the mesh does not divide cannot wait. Then a batch is no larger than
-    one of training.
+    All are a multiple of the mesh, and so of that of sampling. Their pictures are on
+    the devices together, and responses that the mesh of sampling does not divide cannot
+    wait. Then a batch is no larger than one of training.
     """
     train, responses = config.train, config.eval.num_responses
     if config.eval.batch_size:
         return config.eval.batch_size
     shares, rollouts = (
         sharding.count_shards(mesh, 'batch'),
-        sharding.count_shards(mesh, 'rollouts'),
+        sharding.count_shards(decode_mesh, 'rollouts'),
     )
     size = -(-len(tokenized.indices) // shares)
     if tokenized.pictured or responses % rollouts:

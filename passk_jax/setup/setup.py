@@ -42,6 +42,7 @@ from passk_jax.initial.warm_start import WarmStartData
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.optimizer import Optimizer
 from passk_jax.learning.update import Update
+from passk_jax.models import decode_mesh as decode_meshes
 from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.arch import Arch
@@ -73,6 +74,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the policy without its parameters.
         mesh: the device mesh.
+        decode_mesh: its devices, as sampling splits them.
         training: the training problems read so far, by the settings that select them.
     """
 
@@ -82,6 +84,7 @@ class Setup:
     stop_tokens: tuple[int, ...]
     policy: Policy
     mesh: Mesh
+    decode_mesh: Mesh
     training: dict[str, TokenizedProblems] = dataclasses.field(
         default_factory=dict, repr=False, compare=False
     )
@@ -131,11 +134,6 @@ class Setup:
             template_kwargs=data.chat_template_kwargs,
             date=data.chat_date,
         )
-
-    @functools.cached_property
-    def decode_mesh(self) -> Mesh:
-        """The mesh of sampling."""
-        return _decode_mesh(self.config, self.policy.arch, self.mesh)
 
     @property
     def keys(self) -> RunKeys:
@@ -195,7 +193,7 @@ class Setup:
             self.problems(split) if problems is None else problems,
             self.encode,
             batch_size=functools.partial(
-                evaluation.batch_size, self.config, self.decode_mesh
+                evaluation.batch_size, self.config, self.mesh, self.decode_mesh
             ),
             num_problems=self.config.eval.num_problems,
             max_prompt_tokens=data.max_prompt_tokens,
@@ -375,12 +373,13 @@ def make_setup(config: ExperimentConfig) -> Setup:
             'problem are equal, and every pass@k is pass@1',
             config.eval.num_responses,
         )
-    return Setup(config, task, tokenizer, stop_tokens, policy, mesh)
+    return Setup(config, task, tokenizer, stop_tokens, policy, mesh, decode_mesh)
 
 
 def _decode_mesh(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> Mesh:
-    size = config.mesh.decode_tensor
-    found = sharding.decode_mesh(mesh, size, num_kv_heads=arch.num_kv_heads)
+    heads = arch.num_kv_heads
+    size = decode_meshes.tensor_on(mesh, config.mesh, num_kv_heads=heads)
+    found = decode_meshes.make(mesh, size, num_kv_heads=heads)
     assert isinstance(found, Mesh)
     return found
 

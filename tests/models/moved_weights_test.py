@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding
-from passk_jax.models import moved_weights
+from passk_jax.models import decode_mesh, moved_weights
 from passk_jax.models import policy as policies
 from tests.models import oracle
 
@@ -44,9 +44,9 @@ def placed(policy, params, sizes):
 def test_the_weights_move_once_with_their_values(sizes, tensor):
     policy, params = four_heads()
     mesh, weights = placed(policy, params, sizes)
-    there = sharding.decode_mesh(mesh, tensor, num_kv_heads=4)
+    there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
     with jax.set_mesh(there):
-        moved = moved_weights.decoding_weights(policy, weights)
+        moved = moved_weights.weights_of_sampling(policy, weights)
         _, at_home = placed(policy, params, there.axis_sizes)
         wanted = policies.decoding_weights(policy, at_home)
     assert moved.keys() == wanted.keys()
@@ -59,11 +59,11 @@ def test_the_weights_move_once_with_their_values(sizes, tensor):
 def test_a_device_receives_its_part_of_the_weights_alone():
     policy, params = four_heads()
     mesh, weights = placed(policy, params, (1, 2, 4, 1))
-    there = sharding.decode_mesh(mesh, 4, num_kv_heads=4)
+    there = decode_mesh.make(mesh, 4, num_kv_heads=4)
     with jax.set_mesh(there):
         program = moved_weights.move_program(policy, there).lower(weights)
         text = program.compile().as_text()
-        moved = moved_weights.decoding_weights(policy, weights)
+        moved = moved_weights.weights_of_sampling(policy, weights)
     largest = max(math.prod(x.sharding.shard_shape(x.shape)) for x in moved.values())
     gathers = re.findall(r'= f32\[([\d,]+)\]\S* all-gather\(', text)
     assert gathers
@@ -77,7 +77,7 @@ def test_weights_on_the_mesh_of_sampling_are_prepared_as_ever():
     mesh, weights = placed(policy, params, (1, 2, 2, 2))
     moves = mock.patch.object(moved_weights, 'move_program', side_effect=AssertionError)
     with moves:
-        moved_weights.decoding_weights(policy, weights)
-        moved_weights.decoding_weights(policy, params)
+        moved_weights.weights_of_sampling(policy, weights)
+        moved_weights.weights_of_sampling(policy, params)
         with jax.set_mesh(mesh):
-            moved_weights.decoding_weights(policy, weights)
+            moved_weights.weights_of_sampling(policy, weights)

@@ -74,10 +74,12 @@ def test_a_changed_experiment_has_its_own_mesh_policy_and_sizes(builder):
 
 def test_a_changed_mesh_of_sampling_is_one_of_the_devices():
     apart = make_decoding_apart()
-    assert apart.sampler.mesh.axis_sizes == (1, 2, 2, 2)
+    assert apart.sampling_run.mesh.axis_sizes == (1, 2, 2, 2)
     other = apart.changed({'mesh.decode_tensor': 0})
-    assert other.sampler.mesh.axis_sizes == other.mesh.axis_sizes == (1, 2, 4, 1)
-    assert other.changed({'mesh.decode_tensor': 2}).sampler.mesh.shape['tensor'] == 2
+    assert other.sampling_run.mesh.axis_sizes == other.mesh.axis_sizes == (1, 2, 4, 1)
+    assert (
+        other.changed({'mesh.decode_tensor': 2}).sampling_run.mesh.shape['tensor'] == 2
+    )
     with pytest.raises(ValueError, match=r'mesh.decode_tensor=3 .* one of \[1, 2\]'):
         apart.changed({'mesh.decode_tensor': 3})
 

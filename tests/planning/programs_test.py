@@ -67,7 +67,7 @@ def test_sampling_alone_is_planned_on_its_mesh():
             assert apart.resident == together.resident
     decode, before = (build(x, 'decode').arguments for x in (builder, same))
     assert shard_bytes(decode) < shard_bytes(before)
-    assert shard_bytes(builder.sampler.cache().layers) == shard_bytes(
+    assert shard_bytes(builder.sampling_run.cache().layers) == shard_bytes(
         same.cache().layers
     )
 
@@ -78,9 +78,9 @@ def test_moved_weights_lie_where_the_plan_has_them():
     with jax.set_mesh(builder.mesh):
         params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
     with jax.set_mesh(program.mesh):
-        run = moved_weights.decoding_weights(builder.policy, params)
+        run = moved_weights.weights_of_sampling(builder.policy, params)
     planned = program.function.trace(*program.arguments).lower().compile()
-    want = builder.sampler.decoding_weights()
+    want = builder.sampling_run.decoding_weights()
     assert planned.output_shardings.keys() == run.keys() == want.keys()
     for name, x in want.items():
         for have in (planned.output_shardings[name], run[name].sharding):

@@ -4,6 +4,7 @@ import jax
 import pytest
 
 from passk_jax import sharding
+from passk_jax.models import decode_mesh
 from passk_jax.sampling.scheduled.grid import Size
 from tests.models.moved_weights_test import MESHES, four_heads, placed
 from tests.sampling.sampler_test import (
@@ -24,7 +25,7 @@ def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, ten
     policy, params = four_heads()
     expected = plain(policy, params, prompts)
     mesh, weights = placed(policy, params, sizes)
-    there = sharding.decode_mesh(mesh, tensor, num_kv_heads=4)
+    there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
     assert there.shape['tensor'] == tensor
     assert [*there.devices.flat] == [*mesh.devices.flat]
     with jax.set_mesh(mesh), jax.set_mesh(there), decodings() as found:

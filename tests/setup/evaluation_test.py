@@ -21,10 +21,17 @@ def make_mesh(fsdp=2, rollout=2):
 def test_all_problems_are_a_batch_that_the_mesh_divides():
     config = tiny.make_config(eval__batch_size=0, eval__num_responses=4)
     mesh = make_mesh()
-    assert evaluation.batch_size(config, mesh, problems(101)) == 102
-    assert evaluation.batch_size(config, mesh, problems(1)) == 2
+    assert evaluation.batch_size(config, mesh, mesh, problems(101)) == 102
+    assert evaluation.batch_size(config, mesh, mesh, problems(1)) == 2
     config = tiny.make_config(eval__batch_size=5)
-    assert evaluation.batch_size(config, mesh, problems(101)) == 5
+    assert evaluation.batch_size(config, mesh, mesh, problems(101)) == 5
+
+
+def test_a_batch_is_divided_by_the_mesh_of_training_too():
+    """Prompts come from it, and rollouts return to it."""
+    config = tiny.make_config(eval__batch_size=0, eval__num_responses=4)
+    meshes = make_mesh(fsdp=8, rollout=1), make_mesh(fsdp=4, rollout=1)
+    assert evaluation.batch_size(config, *meshes, problems(11)) == 16
 
 
 @pytest.mark.parametrize(
@@ -39,7 +46,8 @@ def test_what_cannot_wait_has_batches_of_a_training_step(responses, pictured, wa
         train__num_prompts=8,
         sampling__num_rollouts=4,
     )
-    size = evaluation.batch_size(config, make_mesh(), problems(101, pictured))
+    mesh = make_mesh()
+    size = evaluation.batch_size(config, mesh, mesh, problems(101, pictured))
     assert size == want
 
 

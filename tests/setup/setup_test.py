@@ -49,7 +49,7 @@ def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
     ('num_devices', 'init', 'named'),
     [
         (1, 'warm_start', []),
-        (2, 'warm_start', ['eval.batch_size=5', 'init.warm_start.batch_size=15']),
+        (2, 'warm_start', ['init.warm_start.batch_size=15', 'eval.batch_size=5']),
         (2, 'scratch', ['eval.batch_size=5']),
         (8, 'scratch', ['train.micro_batch_prompts=4', 'eval.batch_size=5']),
     ],
@@ -129,8 +129,33 @@ def test_what_the_mesh_of_sampling_does_not_divide_is_named(caplog):
     with tiny.devices(8):
         setup_lib.make_setup(config)
     (warning,) = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
-    assert 'decode_mesh.rollout = 8 divides none' in warning
+    assert "'rollout' of the mesh of sampling = 8 divides none" in warning
     assert warning.endswith(': sampling.num_rollouts=4. Multiples of 8 are shared')
+
+
+def test_what_the_mesh_of_training_does_not_divide_is_sampled_on_another(caplog):
+    config = tiny.make_config(
+        mesh__rollout=4,
+        mesh__decode_tensor=4,
+        model__arch__num_heads=4,
+        model__arch__num_kv_heads=4,
+        eval__num_responses=2,
+        init__kind='scratch',
+    )
+    with tiny.devices(8):
+        setup = setup_lib.make_setup(config)
+    assert setup.decode_mesh.axis_sizes == (1, 2, 1, 4)
+    assert 'eval.num_responses' not in caplog.text
+
+
+def test_a_run_on_all_devices_is_set_up_on_one(caplog):
+    config = tiny.make_config(
+        mesh__fsdp=-1, mesh__decode_tensor=2, model__arch__num_kv_heads=2
+    )
+    with tiny.devices(1):
+        setup = setup_lib.make_setup(config)
+    assert setup.decode_mesh is setup.mesh
+    assert caplog.text.count('mesh.decode_tensor=2 has no mesh on these devices') == 1
 
 
 def test_the_learner_of_every_attention_packs():

@@ -1,0 +1,76 @@
+"""The mesh of sampling: the devices of training, perhaps split otherwise.
+
+``mesh.decode_tensor`` devices share the weights in sampling, so each of them reads a
+part for every token. :func:`sizes` lists the meshes that there are, and :func:`make`
+makes one.
+"""
+
+from absl import logging
+from jax.sharding import AbstractMesh, Mesh
+
+from passk_jax.config import MeshConfig
+from passk_jax.errors import InputError
+from passk_jax.sharding import AnyMesh
+
+
+def make(mesh: AnyMesh, tensor: int, *, num_kv_heads: int) -> AnyMesh:
+    """Returns the mesh of sampling: the same devices in the same order, other sizes.
+
+    Args:
+        mesh: that of training.
+        tensor: devices that share the weights; 0: the mesh is that of training.
+        num_kv_heads: of the policy; the devices share the keys and values too.
+
+    Raises:
+        InputError: no such mesh has so many.
+    """
+    choices = sizes(mesh, num_kv_heads=num_kv_heads)
+    if tensor and tensor not in choices:
+        raise InputError(
+            f'mesh.decode_tensor={tensor} must be 0 (the mesh of training) or one of '
+            f'{[*choices]}: it must divide the {num_kv_heads} key/value heads, and '
+            f'rollout x tensor of the mesh {dict(mesh.shape)} or be a multiple of '
+            'them, by a factor that divides fsdp'
+        )
+    found = choices[tensor] if tensor else mesh.axis_sizes
+    if found == mesh.axis_sizes:
+        return mesh
+    about = {'axis_names': mesh.axis_names, 'axis_types': mesh.axis_types}
+    if isinstance(mesh, AbstractMesh):
+        return AbstractMesh(found, **about)
+    return Mesh(mesh.devices.reshape(found), **about)
+
+
+def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
+    """Lists the sizes of the meshes that :func:`make` may return, by 'tensor'.
+
+    'rollout' gives up devices before 'fsdp', because its replicas hold the weights
+    that 'tensor' splits. 'data', which slices may share, keeps its devices.
+    """
+    data, fsdp, rollout, tensor = mesh.axis_sizes
+    inner, found = rollout * tensor, {}
+    for size in range(1, num_kv_heads + 1):
+        if num_kv_heads % size:
+            continue
+        if inner % size == 0:
+            found[size] = data, fsdp, inner // size, size
+        elif size % inner == 0 and fsdp % (size // inner) == 0:
+            found[size] = data, fsdp * inner // size, 1, size
+    return found
+
+
+def tensor_on(mesh: AnyMesh, config: MeshConfig, *, num_kv_heads: int) -> int:
+    """Returns ``mesh.decode_tensor``, or 0 if too few devices took an axis of -1.
+
+    So a run on all devices can be read, evaluated and planned on fewer.
+    """
+    size = config.decode_tensor
+    is_open = -1 in config.sizes.values() and size and num_kv_heads % size == 0
+    if is_open and size not in sizes(mesh, num_kv_heads=num_kv_heads):
+        logging.warning(
+            'mesh.decode_tensor=%d has no mesh on these devices: sampling has that of '
+            'training, %s',
+            *(size, dict(mesh.shape)),
+        )
+        return 0
+    return size
