@@ -489,8 +489,14 @@ claim() {
 launcher() {
   local holder
   holder=$(cat "$logs/launcher.pid" 2> /dev/null) || return 0
-  [[ $(ps -ww -o args= -p "$holder" 2> /dev/null) == *launch_tpu.sh* ]] || return 0
+  [[ $(command_of "$holder") == *launch_tpu.sh* ]] || return 0
   printf '%s' "$holder"
+}
+
+# The command line of a process, nothing if it has ended. A small image of Linux has no
+# ps, and macOS no /proc.
+command_of() {
+  { tr '\0' ' ' < "/proc/$1/cmdline" || ps -ww -o args= -p "$1"; } 2> /dev/null || true
 }
 
 local_logs() {

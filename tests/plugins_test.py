@@ -88,7 +88,7 @@ def test_a_file_that_has_not_run_has_a_digest_too(elsewhere):
             'my.py, line 1: ModuleNotFoundError: No module',
         ),
         ('raise ValueError("a\\nb")', 'my.py, line 1: ValueError: a'),
-        (b'\xff', 'my.py, line 1: SyntaxError: (unicode error)'),
+        (b'\xff', 'my.py, line 1: SyntaxError: '),
         (b'\0', 'my.py'),
     ],
 )
