@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import inspect
 from typing import Any
 
 from passk_jax import config as config_lib
@@ -62,7 +63,7 @@ class FieldReads:
     def declares(self, section: str, name: str) -> str:
         """The class that a field of this section is written in."""
         for cls in self.classes[section].__mro__:
-            if name in vars(cls).get('__annotations__', ()):
+            if name in inspect.get_annotations(cls):
                 return cls.__name__
         return section
 
@@ -107,7 +108,7 @@ def unread_fields(trees: list[Any]) -> set[tuple[str, str]]:
     fields = {
         (name, field)
         for name, cls in classes.items()
-        for field in vars(cls)['__annotations__']
+        for field in inspect.get_annotations(cls)
     }
     return fields - FieldReads(classes, trees).reads
 
