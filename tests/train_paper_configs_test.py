@@ -15,6 +15,7 @@ SMALL = {
     'mesh.fsdp': 1,
     'mesh.rollout': 1,
     'mesh.tensor': 1,
+    'mesh.decode_tensor': 0,
     'sampling.num_rollouts': 4,
     'sampling.max_response_tokens': 8,
     'train.steps': 2,
