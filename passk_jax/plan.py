@@ -95,15 +95,10 @@ def main(
         choices = [*PROGRAMS, PICTURES]
         raise InputError(f'programs {sorted(unknown)} must be among {choices}')
     limit, problems = config.sampling.max_response_tokens, config.eval.num_problems
+    size = {'num_problems': eval_problems or problems, 'price': price}
     assumed = [
-        Assumed(
-            distributions.read(text, limit=limit),
-            config.eval,
-            config.checkpoint,
-            num_problems=eval_problems or problems,
-            price=price,
-        )
-        for text in lengths.split(';')
+        Assumed(x, config.eval, config.checkpoint, **size)
+        for x in distributions.read_all(lengths, limit=limit)
     ]
     if fit:
         config_flags = config_file.flags_of(_arguments(sys.argv))
@@ -227,6 +222,8 @@ def plan_that_fits(
     names = names or [name for name in _programs(builder) if name != 'score']
     sizes = config.mesh.sizes
     first = {f'mesh.{x}': mesh.shape[x] for x, size in sizes.items() if size == -1}
+    if builder.decode_tensor != config.mesh.decode_tensor:
+        first['mesh.decode_tensor'] = builder.decode_tensor
     first |= meshes.first_mesh(builder, names, topology)
     if first:
         tell(f'begins with {" ".join(flags(first))}')

@@ -28,6 +28,7 @@ from passk_jax.config import NO_VISION, ExperimentConfig
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.learning.update import Update
+from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf.published import PUBLISHED
@@ -254,6 +255,9 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
         'kv_heads': (arch.num_kv_heads,),
         'mlp': (arch.mlp_dim,),
     }
+    # It raises an error if there is none.
+    heads = arch.num_kv_heads
+    decode_mesh.make(mesh, config.mesh.decode_tensor, num_kv_heads=heads)
     # None of these models has experts.
     assert sizes.keys() | {'experts'} == sharding.RULES.keys()
     for axis, each in sizes.items():

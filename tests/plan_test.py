@@ -96,111 +96,6 @@ def test_what_does_not_fit_is_a_result():
     assert '\n1. ' in text
 
 
-def small(**sizes):
-    """Eight devices of this host, as chips with little memory."""
-    chip = chips.Chip('small', 1e12, sizes['memory'], 1e9, 1e9, 0, 0)
-    return topologies.Topology('cpu:8', 'cpu', chip, (8,))
-
-
-def test_settings_that_fit_are_found_and_end_the_plan():
-    config = tiny.make_config(
-        mesh__fsdp=8,
-        sampling__max_response_tokens=100,
-        sampling__num_rollouts=8,
-        train__micro_batch_prompts=8,
-    )
-    names, told = ('score', 'weights'), []
-    text, fitting = plan.plan(config, small(memory=2**30), names)
-    assert fitting
-    needed = float(cells(text, 'total')[0].removesuffix(' MiB')) * 2**20
-    given = {'': '--config=tiny.py', 'train.micro_batch_rollouts': 'an older one'}
-    text, fitting = plan.plan_that_fits(
-        config, small(memory=0.8 * needed), names, config_flags=given, tell=told.append
-    )
-    assert fitting
-    assert cells(text, 'fits') == ['yes', 'yes']
-    *_, said, _, flags = text.splitlines()
-    assert said == 'These settings fit, and train the same:'
-    found = re.fullmatch(
-        r'    --config=tiny.py --config.train.micro_batch_rollouts=(\d)', flags
-    )
-    assert f'a pass 8 with {found[1]} responses of each' in text
-    assert sum(line.startswith('compiling score') for line in told) >= 2
-    assert sum(line.startswith('compiling weights') for line in told) == 1
-
-
-def test_without_settings_that_fit_the_plan_says_how_much_is_too_much():
-    config = tiny.make_config(mesh__fsdp=8)
-    told = []
-    text, fitting = plan.plan_that_fits(
-        config, small(memory=1000.0), ['prefill'], tell=told.append
-    )
-    assert not fitting
-    # The arguments alone exceed a device's memory, so nothing is compiled.
-    assert any(line.startswith('tracing') for line in told)
-    assert not any(line.startswith('compiling') for line in told)
-    assert re.search(r'\n\d\. on \d+ devices, --config\.mesh\.', text)
-    *_, said, _, flags = text.splitlines()
-    assert flags.strip() == ''
-    assert re.match(
-        r'No settings that train the same were found to fit: prefill needs \S+ GiB, '
-        r'\S+ GiB more than a device has with the last that were tried:',
-        said,
-    )
-
-
-def test_settings_that_fit_come_with_a_mesh_of_the_devices():
-    config = tiny.make_config(mesh__fsdp=4, mesh__rollout=4)
-    text, fitting = plan.plan_that_fits(config, small(memory=2**30), ['prefill'])
-    assert fitting
-    assert text.endswith('\n    --config.mesh.fsdp=2\n')
-    assert 'mesh data=1, fsdp=2, rollout=4, tensor=1' in text
-
-
-def test_an_open_axis_of_the_mesh_becomes_a_number():
-    """Another axis may change, and it must not follow."""
-    config = tiny.make_config(mesh__fsdp=-1)
-    text, _ = plan.plan_that_fits(config, small(memory=2**30), ['weights'])
-    assert text.endswith('\n    --config.mesh.fsdp=8\n')
-
-
-def test_a_search_needs_a_limit():
-    with pytest.raises(ValueError, match=r"'cpu:8' has no limit .* v5e:4x8"):
-        plan.plan_that_fits(tiny.make_config(), topologies.parse('cpu:8'), ['train'])
-
-
-def small_gpu(**sizes):
-    gpu = topologies.parse('gpu:h100x8')
-    chip = dataclasses.replace(gpu.chip, memory=sizes['memory'])
-    return dataclasses.replace(gpu, chip=chip)
-
-
-def test_a_search_for_gpus_goes_by_shapes():
-    """Temporaries count, without a compiler, and a pass gets smaller until it fits."""
-    config = tiny.make_config(mesh__fsdp=8, train__micro_batch_prompts=8)
-    text, fitting = plan.plan_that_fits(config, small_gpu(memory=2**40), ['train'])
-    assert fitting
-    units = {'KiB': 2**-10, 'MiB': 1.0, 'GiB': 2**10}
-
-    def mebibytes(cell):
-        number, unit = cell.split()
-        return float(number) * units[unit]
-
-    (needed,), (held,), (temporaries,) = (
-        map(mebibytes, cells(text, label))
-        for label in ('total', 'arguments', 'temporaries')
-    )
-    assert temporaries > 0
-    assert needed == pytest.approx(held + temporaries, abs=0.02)
-    memory = (held + 0.3 * temporaries) * 2**20
-    text, fitting = plan.plan_that_fits(config, small_gpu(memory=memory), ['train'])
-    assert fitting
-    assert '--config.train.micro_batch_rollouts=' in text.splitlines()[-1]
-    none, fitting = plan.plan_that_fits(config, small_gpu(memory=1000), ['train'])
-    assert not fitting
-    assert 'No settings that train the same were found to fit: train needs' in none
-
-
 def test_the_flags_of_the_configuration_are_kept_as_they_were_given():
     argv = [
         *('plan.py', '--fit', '--config', 'a b.py', '--topology=v5e:4x8'),
@@ -224,11 +119,20 @@ def test_a_mesh_of_another_size_is_refused():
 
 def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
     path = tmp_path / 'plan.md'
+    lengths = '--lengths=constant:4;lognormal:5,0.8'
     done = command(
-        TINY, '--topology=gpu:h100x8', '--programs=train,decode', f'--markdown={path}'
+        TINY,
+        '--topology=gpu:h100x8',
+        '--programs=train,decode',
+        lengths,
+        f'--markdown={path}',
     )
     assert done.returncode == 0, done.stderr
     assert 'shapes alone' in done.stdout
+    assert re.findall('^Lengths (all|log-normal)', done.stdout, re.MULTILINE) == [
+        'all',
+        'log-normal',
+    ]
     kept = path.read_text()
     assert kept.endswith(done.stdout)
     assert re.search(r'\nMade on \d{4}-\d\d-\d\d: .*jax \d', kept)
@@ -237,7 +141,8 @@ def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
     assert names == ['train', 'decode']
     assert re.search(r'^train: .*FLOP, at least', done.stderr, re.MULTILINE)
     assert kept.startswith('# maze_tiny on gpu:h100x8\n')
-    assert f'{TINY} --topology=gpu:h100x8 --programs=train,decode\n' in kept
+    rest = f"--topology=gpu:h100x8 --programs=train,decode '{lengths}'\n"
+    assert f'{TINY} {rest}' in kept
 
 
 @pytest.mark.parametrize(

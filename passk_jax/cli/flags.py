@@ -71,8 +71,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     ),
     'mesh': (
         _TEXT,
-        'data,fsdp,rollout,tensor, of which one may be -1; then perhaps '
-        "decode_tensor. Default: the run's.",
+        'data,fsdp,rollout,tensor, of which one may be -1; a fifth number is '
+        "decode_tensor, else 0. Without the flag: the run's.",
     ),
     'model': (
         _TEXT,
@@ -122,7 +122,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
         _TEXT,
         'Lengths of responses in a simulated step: constant:TOKENS, lognormal:MEAN, '
         'lognormal:MEAN,DEVIATION, or a directory rollouts/; by default the limit. '
-        'Several, separated by semicolons, give a table each.',
+        'Several, quoted and separated by semicolons, give a table each.',
     ),
     'eval_problems': (_INT, 'Problems of an evaluation of the simulated run.'),
     'price': (_FLOAT, 'Price of an hour of a chip.'),

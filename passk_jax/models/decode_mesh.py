@@ -60,13 +60,15 @@ def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
 
 
 def tensor_on(mesh: AnyMesh, config: MeshConfig, *, num_kv_heads: int) -> int:
-    """Returns ``mesh.decode_tensor``, or 0 if too few devices took an axis of -1.
+    """Returns ``mesh.decode_tensor``, or 0 if an open mesh has no such mesh here.
 
-    So a run on all devices can be read, evaluated and planned on fewer.
+    So a run on all devices, with an axis of -1, can be read, evaluated and planned on
+    others. 'data' gives no devices, so it excuses nothing.
     """
     size = config.decode_tensor
-    is_open = -1 in config.sizes.values() and size and num_kv_heads % size == 0
-    if is_open and size not in sizes(mesh, num_kv_heads=num_kv_heads):
+    is_open = -1 in (config.fsdp, config.rollout, config.tensor)
+    may_be = is_open and size and num_kv_heads % size == 0
+    if may_be and size not in sizes(mesh, num_kv_heads=num_kv_heads):
         logging.warning(
             'mesh.decode_tensor=%d has no mesh on these devices: sampling has that of '
             'training, %s',

@@ -43,6 +43,18 @@ class Lengths:
         return np.random.default_rng(_SEED).choice(self.values, shape)
 
 
+def read_all(text: str, *, limit: int) -> list[Lengths]:
+    """Reads distributions, separated by semicolons; ``''``: one, as :func:`read`.
+
+    Raises:
+        InputError: one is empty, or as for :func:`read`.
+    """
+    parts = [part.strip() for part in text.split(';')]
+    if len(parts) > 1 and '' in parts:
+        raise InputError(f'lengths={text!r}: one of these distributions is empty')
+    return [read(part, limit=limit) for part in parts]
+
+
 def read(text: str, *, limit: int) -> Lengths:
     """Reads a distribution; ``''``: every response is as long as the limit.
 
@@ -70,7 +82,8 @@ def read(text: str, *, limit: int) -> Lengths:
         return Lengths(f'those of {text}', limit, np.minimum(found, limit))
     raise InputError(
         f'lengths={text!r} must be constant:TOKENS, lognormal:MEAN, '
-        'lognormal:MEAN,DEVIATION or a directory rollouts/ of a run'
+        'lognormal:MEAN,DEVIATION, a directory rollouts/ of a run, or several of these '
+        'with semicolons between them'
     )
 
 

@@ -16,17 +16,22 @@ from passk_jax.planning.topologies import Topology
 
 
 def other_meshes(
-    builder: Builder, *, num_devices: int | None = None, data: int | None = None
+    builder: Builder,
+    *,
+    num_devices: int | None = None,
+    data: int | None = None,
+    decode_tensor: int | None = None,
 ) -> list[Overrides]:
     """Lists the changes to every other mesh that repeats no work, the nearest first.
 
     Such a mesh divides the prompts and the rollouts of a step and the key/value heads.
     If it does not divide the prompts of a pass, a pass becomes one prompt a device; if
-    it has no mesh of sampling of the configuration's size, it samples itself. By
-    default it has as many devices and replicas (``data``) as now.
+    it has no mesh of sampling of this size (``decode_tensor``), it samples itself. By
+    default it has as many devices, replicas (``data``) and of these as now.
     """
     now = builder.mesh.shape
     data = data or now['data']
+    wanted = builder.decode_tensor if decode_tensor is None else decode_tensor
     count = num_devices or math.prod(now.values())
     train, heads = builder.train, _divisors(builder.policy.arch.num_kv_heads)
     meshes = []
@@ -36,8 +41,9 @@ def other_meshes(
         overrides = {f'mesh.{x}': n for x, n in sizes.items() if n != now[x]}
         if remainder or not overrides or train.mini_batch_prompts % (data * fsdp):
             continue
-        if builder.decode_tensor not in (0, *_decode_sizes(builder, sizes)):
-            overrides['mesh.decode_tensor'] = 0
+        taken = wanted if wanted in _decode_sizes(builder, sizes) else 0
+        if taken != builder.decode_tensor:
+            overrides['mesh.decode_tensor'] = taken
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
         # Traffic in every layer costs most.

@@ -157,7 +157,9 @@ def _key(settings: Overrides) -> tuple:
 def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     """Returns the next settings: enough by estimate, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
-    meshes = ({}, *other_meshes(sizes.builder.changed(first)))
+    wanted = sizes.builder.decode_tensor
+    others = other_meshes(sizes.builder.changed(first), decode_tensor=wanted)
+    meshes = ({}, *others)
     other_settings = [
         start
         for start in ({**first, **mesh} for mesh in meshes)

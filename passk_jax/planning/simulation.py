@@ -38,6 +38,7 @@ from passk_jax.sampling import sampler
 from passk_jax.sampling.scheduled import grid, host
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.grid import Size, Work
+from passk_jax.setup import evaluation as evaluations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,16 +342,23 @@ def filled_slots(builder: Builder) -> Callable[[np.ndarray], np.ndarray] | None:
 
 def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:
     """Returns the problems of a batch, and how many batches there are."""
-    total, shares = assumed.num_problems, sharding.count_shards(builder.mesh, 'batch')
-    size = assumed.evaluation.batch_size or -(-total // shares) * shares
-    return size, -(-total // size)
+    size = evaluations.count_together(
+        assumed.evaluation,
+        assumed.num_problems,
+        shares=sharding.count_shards(builder.mesh, 'batch'),
+        rollout_shares=sharding.count_shards(builder.sampling_run.mesh, 'rollouts'),
+        of_step=(builder.train.num_prompts, builder.sampling.num_rollouts),
+        pictured=builder.policy.arch.vision is not None,
+    )
+    return size, -(-assumed.num_problems // size)
 
 
 def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work, Size]:
     """Returns the grid of an evaluation's batch, as setup.py limits it."""
     work, first = builder.fit_grid()
     limit = builder.sampling.max_cache_bytes
-    if not evaluation.batch_size:
+    shares = sharding.count_shards(builder.mesh, 'rollouts')
+    if not evaluation.batch_size and evaluations.can_wait(evaluation, shares):
         limit = limit or work.cache_bytes(first)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.fit_grid(

@@ -25,7 +25,8 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
 
     Args:
         workdir: the run directory.
-        mesh: comma-separated values of the section ``mesh``; ``None``: the run's.
+        mesh: comma-separated values of the section ``mesh``, of which the fifth is 0 if
+            it is left out; ``None``: the run's.
 
     Raises:
         ValueError: ``workdir`` is not a run directory, another version of the program

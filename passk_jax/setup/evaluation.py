@@ -9,7 +9,7 @@ from absl import logging
 from jax.sharding import Mesh
 
 from passk_jax import sharding
-from passk_jax.config import ExperimentConfig
+from passk_jax.config import EvalConfig, ExperimentConfig
 from passk_jax.data.batches import TokenizedProblems
 from passk_jax.models.arch import Arch
 from passk_jax.setup import capacity, memory
@@ -30,19 +30,49 @@ def batch_size(
     the devices together, and responses that the mesh of sampling does not divide cannot
     wait. Then a batch is no larger than one of training.
     """
-    train, responses = config.train, config.eval.num_responses
-    if config.eval.batch_size:
-        return config.eval.batch_size
-    shares, rollouts = (
-        sharding.count_shards(mesh, 'batch'),
-        sharding.count_shards(decode_mesh, 'rollouts'),
+    return count_together(
+        config.eval,
+        len(tokenized.indices),
+        shares=sharding.count_shards(mesh, 'batch'),
+        rollout_shares=sharding.count_shards(decode_mesh, 'rollouts'),
+        of_step=(config.train.num_prompts, config.sampling.num_rollouts),
+        pictured=bool(tokenized.pictured),
     )
-    size = -(-len(tokenized.indices) // shares)
-    if tokenized.pictured or responses % rollouts:
-        local = config.sampling.num_rollouts // rollouts
-        most = train.num_prompts * min(responses, local) // responses
+
+
+def count_together(
+    evaluation: EvalConfig,
+    num_problems: int,
+    *,
+    shares: int,
+    rollout_shares: int,
+    of_step: tuple[int, int],
+    pictured: bool,
+) -> int:
+    """Counts the problems of a batch; see :func:`batch_size`.
+
+    Args:
+        evaluation: the section ``eval``.
+        num_problems: of the evaluation.
+        shares, rollout_shares: of the mesh's problems, and of the responses to one in
+            sampling.
+        of_step: P and N of a training step.
+        pictured: whether the problems have pictures.
+    """
+    if evaluation.batch_size:
+        return evaluation.batch_size
+    size, responses = -(-num_problems // shares), evaluation.num_responses
+    if pictured or not can_wait(evaluation, rollout_shares):
+        num_prompts, num_rollouts = of_step
+        local = num_rollouts // rollout_shares
+        most = num_prompts * min(responses, local) // responses
         size = min(size, max(1, most // shares))
     return size * shares
+
+
+def can_wait(evaluation: EvalConfig, rollout_shares: int) -> bool:
+    """Returns whether responses wait for free rows: each share has as many of them."""
+    return evaluation.num_responses % rollout_shares == 0
 
 
 def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
@@ -51,7 +81,7 @@ def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
     It is at most a part of the memory: a run may be evaluated on smaller devices.
     """
     limit = config.sampling.max_cache_bytes
-    waits = config.eval.num_responses % sharding.count_shards(mesh, 'rollouts') == 0
+    waits = can_wait(config.eval, sharding.count_shards(mesh, 'rollouts'))
     if config.eval.batch_size or limit or not waits:
         return limit
     room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART

@@ -52,12 +52,21 @@ def test_a_multiple_whose_factor_does_not_divide_fsdp_is_refused():
 
 
 @pytest.mark.parametrize(
-    ('fsdp', 'size', 'want'),
-    # 3 divides no heads on any devices; a fixed mesh is what was asked for.
-    [(-1, 2, 0), (1, 2, 2), (-1, 3, 3), (-1, 1, 1), (-1, 0, 0)],
+    ('axes', 'size', 'want'),
+    [
+        ((1, -1, 1, 1), 2, 0),
+        ((1, 1, -1, 1), 2, 0),
+        ((1, -1, 1, 1), 1, 1),
+        ((1, -1, 1, 1), 0, 0),
+        # A fixed mesh is what was asked for; 'data' gives no devices; 3 divides no
+        # heads on any. So these are refused later.
+        ((1, 1, 1, 1), 2, 2),
+        ((-1, 1, 1, 1), 2, 2),
+        ((1, -1, 1, 1), 3, 3),
+    ],
 )
-def test_an_open_mesh_of_too_few_devices_samples_itself(fsdp, size, want, caplog):
-    config = MeshConfig(data=1, fsdp=fsdp, rollout=1, tensor=1, decode_tensor=size)
+def test_an_open_mesh_of_too_few_devices_samples_itself(axes, size, want, caplog):
+    config = MeshConfig(*axes, decode_tensor=size)
     mesh = sharding.one_device_mesh(jax.devices()[0])
     assert decode_mesh.tensor_on(mesh, config, num_kv_heads=4) == want
     assert ('has no mesh on these devices' in caplog.text) == (size != want)

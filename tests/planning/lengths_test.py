@@ -60,12 +60,28 @@ def test_recorded_lengths_are_drawn_again(tmp_path):
         ('lognormal:9', 'between 1 and 9'),
         ('lognormal:5,0', 'deviation above 0'),
         ('normal:5', 'must be constant:TOKENS, lognormal:MEAN'),
-        ('/nowhere', 'or a directory rollouts/'),
+        ('/nowhere', 'a directory rollouts/'),
     ],
 )
 def test_other_lengths_are_refused(text, message):
     with pytest.raises(InputError, match=message):
         lengths.read(text, limit=9)
+
+
+def test_several_distributions_are_read_in_order():
+    found = lengths.read_all('constant:4; lognormal:5,0.8', limit=9)
+    assert [x.name.partition(',')[0] for x in found] == [
+        'all of 4 tokens',
+        'log-normal',
+    ]
+    (alone,) = lengths.read_all('', limit=9)
+    assert alone.mean == 9
+
+
+@pytest.mark.parametrize('text', ['constant:4;', ';', 'constant:4;;constant:5'])
+def test_none_of_several_is_empty(text):
+    with pytest.raises(InputError, match='one of these distributions is empty'):
+        lengths.read_all(text, limit=9)
 
 
 def test_a_directory_without_rollouts_is_refused(tmp_path):

@@ -48,6 +48,11 @@ def test_other_meshes_have_the_mesh_of_sampling_that_is_asked_for_or_none(builde
     (alone,) = meshes.other_meshes(builder, data=8)
     (same,) = meshes.other_meshes(apart, data=8)
     assert same == alone | {'mesh.decode_tensor': 0}
+    # One that was dropped comes back where a mesh has it.
+    dropped = builder.changed({'mesh.decode_tensor': 0})
+    back = meshes.other_meshes(dropped, decode_tensor=2)
+    again = [x | {'mesh.decode_tensor': 2} for x in meshes.other_meshes(builder)]
+    assert back == again
 
 
 def test_a_pass_that_a_mesh_does_not_divide_is_one_prompt_a_device(builder):

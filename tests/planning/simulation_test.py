@@ -167,6 +167,22 @@ def test_sampling_on_a_mesh_of_its_own_reads_fewer_weights():
         assert all(a < b for a, b in zip(have, want, strict=True))
 
 
+def test_responses_that_the_mesh_of_sampling_does_not_divide_cannot_wait():
+    """Then an evaluation has batches, as in a run (setup/evaluation.py)."""
+    apart = make_decoding_apart()
+    shares = apart.sampling_run.mesh.shape['rollout']
+    assert shares > 1
+    config = tiny.make_config(eval__batch_size=0, eval__num_responses=shares + 1)
+    assumed = Assumed(
+        lengths.read('', limit=5), config.eval, config.checkpoint, num_problems=1000
+    )
+    size, batches = simulation._evaluation_batch(apart, assumed)
+    assert size < 1000
+    assert batches == -(-1000 // size)
+    work, _ = simulation._grid_of(apart.sampling_run, config.eval, size)
+    assert work.rollouts
+
+
 def test_a_run_adds_up(planned):
     config, builder, analyses = planned
     assumed = assume(config, num_problems=100)
