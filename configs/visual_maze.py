@@ -10,7 +10,9 @@ The same with black pictures, to see what is right without sight:
     python -m passk_jax.train --config=configs/visual_maze.py:sight=blind \\
         --workdir=runs/visual_maze_blind
 
-Time: minutes on two cores. Result: no comparison has been made.
+Time: four minutes of one core. Result of five seeds with ``experts=8``
+(experiments/pages/visual_maze.md): test Pass@1 .202 and Pass@32 .762 before, .385 and
+.813 after 300 steps; blind .015 and .198.
 """
 
 from ml_collections import ConfigDict

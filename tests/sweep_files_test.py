@@ -39,7 +39,6 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
-    ('visual', 'task=maze'),
 }
 # One arm is blind from the start, and another has a second run.
 OTHER_STARTS = {'visual': 3}
