@@ -83,7 +83,7 @@ class Draws:
 
 @dataclasses.dataclass(frozen=True)
 class Select:
-    """The settings of dynamic sampling; ``select(step, memory)`` begins a selection.
+    """The verb ``select(step, memory)``: begins the selection of a step.
 
     Attributes:
         estimate: estimates a merged batch again.
