@@ -17,6 +17,8 @@ FILES = {
 }
 L, D, F, J, C, H, V = 28, 3584, 18944, 28, 4, 128, 152064
 P, N, S, T, CHIPS = 128, 32, 4096, 4096, 64
+# Of a block, on as many devices (learning/blocks.py): responses at their limit.
+ROWS = 4
 UNITS = {'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12, 'P': 1e15}
 
 # Two FLOPs a weight and token: queries, outputs, keys, values; gate, up, down.
@@ -62,12 +64,15 @@ def test_the_flops_of_a_train_step():
 
     Backward, a product has two, and splash attention five where forward has two. The
     product with the last matrix of a layer is not recomputed. Three of four
-    mini-batches are scored, which is a pass more.
+    mini-batches are scored, which is a pass more. A prompt runs in each of its blocks,
+    and attends to itself on each of the devices that share its rollouts.
     """
+    blocks, shares = N // ROWS, ROWS
     # The last layer needs only the keys and values of a prompt.
-    products = (L - 1) * S * LAYER + S * 2 * D * 2 * C * H + N * L * T * LAYER
-    last = 2 * D * F * ((L - 1) * S + N * L * T)
-    pairs = (L - 1) * S * (S + 1) / 2 + N * L * (T * S + T * (T + 1) / 2)
+    prompt = blocks * (L - 1) * S
+    products = prompt * LAYER + blocks * S * 2 * D * 2 * C * H + N * L * T * LAYER
+    last = 2 * D * F * (prompt + N * L * T)
+    pairs = shares * prompt * (S + 1) / 2 + N * L * (T * S + T * (T + 1) / 2)
     head = N * T * HEAD
     learned = 4 * products - last + 4.5 * PAIR * pairs + 4 * head
     scored = products + PAIR * pairs + head
