@@ -43,14 +43,18 @@ def plan(row, program):
 
 
 def test_the_bytes_of_a_decode_step():
-    """Weights and filled slots once: the logits of attention stay on the chip."""
+    """Weights and filled slots once, and the logits of the vocabulary twice.
+
+    Those of attention stay on the chip.
+    """
     rows = P * N // CHIPS
     # Matrices, norms and biases; the head, but of the token table only the rows.
     weights = 2 * (L * (LAYER // 2 + 2 * D + (J + 2 * C) * H) + D + HEAD // 2)
     token = 2 * 2 * C * H * L
     # A chip has the prompts of its 8 problems, and 8 of their responses each.
     slots = token * (8 * S + rows * T)
-    assert plan('memory traffic', 'decode') == pytest.approx(weights + slots, rel=0.03)
+    want = weights + slots + 2 * 4 * rows * V
+    assert plan('memory traffic', 'decode') == pytest.approx(want, rel=0.03)
 
 
 def test_the_flops_of_a_decode_step():
