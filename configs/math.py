@@ -82,7 +82,7 @@ def llama32_3b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=llama32_3b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 33.2, decoding 52.9 of 95.7 GiB.
+    HBM per chip: training 33.2, decoding 46.4 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.2-3B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
@@ -98,7 +98,7 @@ def llama31_8b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=llama31_8b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 53.8, decoding 72.2 of 95.7 GiB.
+    HBM per chip: training 53.8, decoding 58.4 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
@@ -117,7 +117,7 @@ def r1_distill_15b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_15b \\
             --topology=v5p:2x4x4
 
-    HBM per chip: training 31.0, decoding 41.9 of 95.7 GiB. Or, on 32
+    HBM per chip: training 12.6, decoding 39.9 of 95.7 GiB. Or, on 32
     chips of 15.75 GiB: training 14.5, decoding 11.1
 
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_15b \\
@@ -138,7 +138,7 @@ def r1_distill_7b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=r1_distill_7b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 71.0, decoding 55.7 of 95.7 GiB.
+    HBM per chip: training 71.0, decoding 44.2 of 95.7 GiB.
     """
     config.model.source = 'deepseek-ai/DeepSeek-R1-Distill-Qwen-7B'
     config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
