@@ -123,6 +123,7 @@ def _programs(builder: Builder) -> list[str]:
 
 
 def _tell(line: str) -> None:
+    """Prints a line of progress."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -257,6 +258,7 @@ def _merge_flags(
 
 
 def _placed(builder: Builder, devices: Sequence[Any]) -> Builder:
+    """Returns the builder with its mesh on these devices."""
     mesh = sharding.make_mesh(**builder.mesh.shape, devices=list(devices))
     return dataclasses.replace(builder, mesh=mesh)
 

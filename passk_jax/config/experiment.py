@@ -49,8 +49,12 @@ class MeshConfig:
     @property
     def sizes(self) -> dict[str, Any]:
         """The size of each axis, by name."""
-        axes = 'data', 'fsdp', 'rollout', 'tensor'
-        return {axis: getattr(self, axis) for axis in axes}
+        return {
+            'data': self.data,
+            'fsdp': self.fsdp,
+            'rollout': self.rollout,
+            'tensor': self.tensor,
+        }
 
 
 @section

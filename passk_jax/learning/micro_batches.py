@@ -180,8 +180,8 @@ class MicroBatches:
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of micro-batches.
 
-        Returns the gradient, metrics of the parts, and
-        losses and log-probabilities by prompt.
+        Returns the gradient, metrics of the parts, and losses and log-probabilities by
+        prompt.
         """
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:

@@ -197,8 +197,7 @@ def _simulation(found: Simulation, *, steps: int, chips: int, of: Assumed) -> li
     rows = [row(name, x) for name, x in found.of_step.items()]
     rows += [row('step', found.step)]
     rows += [row(f'one {name}', x) for name, x in found.besides.items()]
-    each = [x / steps for x in found.run]
-    rows += [row('step, all included', each)]
+    rows += [row('step, all included', [x / steps for x in found.run])]
     rows += [row(f'{steps:,} steps', hours, ' h'), row('chip-hours', chip_hours, '')]
     if of.price:
         rows.append(row('price', [x * of.price for x in chip_hours], ''))

@@ -20,6 +20,7 @@ from passk_jax.advantages.configured import configured_estimator
 from passk_jax.config import (
     DataConfig,
     ExperimentConfig,
+    MeshConfig,
     SamplingOptions,
     Stage,
     TaskConfig,
@@ -324,10 +325,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         template_kwargs=config.data.chat_template_kwargs,
     )
     model.check_positions(config.model, config.data, config.sampling)
-    axes = config.mesh
-    mesh = sharding.make_mesh(
-        data=axes.data, fsdp=axes.fsdp, rollout=axes.rollout, tensor=axes.tensor
-    )
+    mesh = _make_mesh(config.mesh)
     platform = mesh.devices.flat[0].platform
     arch = model.architecture(
         config.model,
@@ -374,6 +372,12 @@ def make_setup(config: ExperimentConfig) -> Setup:
             config.eval.num_responses,
         )
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh, decode_mesh)
+
+
+def _make_mesh(axes: MeshConfig) -> Mesh:
+    return sharding.make_mesh(
+        data=axes.data, fsdp=axes.fsdp, rollout=axes.rollout, tensor=axes.tensor
+    )
 
 
 def _decode_mesh(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> Mesh:
