@@ -54,7 +54,8 @@ def choose_sizes(
     *,
     num_prompts: int,
     num_rollouts: int,
-    most_rollouts: int,
+    pass_prompts: int,
+    pass_rollouts: int,
     prompt_tokens: int,
     row_tokens: int,
 ) -> tuple[BlockSize, ...]:
@@ -63,26 +64,28 @@ def choose_sizes(
     On one processor they are :func:`power_sizes`, else a single one. With few rows, a
     block runs its prompt for little; with many, the last block of a prompt is partly
     empty. The costs ``S / (R W)`` and ``R / N`` are least together at ``R = sqrt(S N /
-    W)``.
+    W)``. At full lengths, the last pass has as many blocks as the others.
 
     Args:
         mesh: the devices.
-        num_prompts, most_rollouts: prompts of a pass, with so many rows each, that fit
-            in memory.
-        num_rollouts: N.
+        num_prompts, num_rollouts: P and N of a mini-batch.
+        pass_prompts, pass_rollouts: prompts of a pass, and rows of each, that fit in
+            memory.
         prompt_tokens, row_tokens: S and W.
     """
     if isinstance(mesh, Mesh) and [x.platform for x in mesh.devices.flat] == ['cpu']:
-        return power_sizes(min(num_rollouts, num_prompts * most_rollouts))
+        return power_sizes(min(num_rollouts, pass_prompts * pass_rollouts))
     best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
     rows = 1 << max(0, round(math.log2(max(best, 1))))
     of_rollouts, of_batch = (sharding.num_shards(x, 0) for x in ('rollouts', 'batch'))
-    rows = min(-(-rows // of_rollouts) * of_rollouts, most_rollouts)
-    fitting = num_prompts * (prompt_tokens + most_rollouts * row_tokens)
+    rows = min(-(-rows // of_rollouts) * of_rollouts, pass_rollouts)
+    fitting = pass_prompts * (prompt_tokens + pass_rollouts * row_tokens)
     parts = min(_PARTS, max(1, fitting // (_FEWEST_TOKENS * of_rollouts * of_batch)))
     # Of a shard. The nearest to a part: fewer blocks would be more passes.
     most = fitting / (prompt_tokens + rows * row_tokens) / of_batch
     blocks = max(1, min(round(most / parts), int(most)))
+    needed = -(-num_prompts * -(-num_rollouts // rows) // of_batch)
+    blocks = math.ceil(needed / math.ceil(needed / blocks))
     return (BlockSize(rows, blocks * of_batch),)
 
 

@@ -134,9 +134,10 @@ class MicroBatches:
         P, N, T = shape
         return blocks.choose_sizes(
             self.mesh,
-            num_prompts=max(1, P // self.num_micro_batches),
+            num_prompts=P,
             num_rollouts=N,
-            most_rollouts=N // self.rollout_parts,
+            pass_prompts=max(1, P // self.num_micro_batches),
+            pass_rollouts=N // self.rollout_parts,
             prompt_tokens=prompt_tokens,
             row_tokens=T,
         )

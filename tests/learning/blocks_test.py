@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 
 import jax
@@ -186,26 +187,28 @@ def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
 def test_blocks_fit_in_the_memory_of_a_pass(rollout, rows):
     mesh = sharding.make_mesh(data=2, fsdp=1, rollout=rollout, tensor=4 // rollout)
     tokens = {'prompt_tokens': 100, 'row_tokens': 256}
-    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
+    sizes = {'num_prompts': 64, 'num_rollouts': 16}
+    choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        (size,) = choose(num_prompts=8, most_rollouts=16)
+        (size,) = choose(pass_prompts=8, pass_rollouts=16)
         assert size.rows == rows
         assert size.blocks % 2 == 0
         needed = size.blocks * (100 + size.rows * 256)
         assert needed <= 8 * (100 + 16 * 256)
         # At least a block on every device, of no more rollouts than fit.
-        assert choose(num_prompts=1, most_rollouts=2) == (BlockSize(2, 2),)
+        assert choose(pass_prompts=1, pass_rollouts=2) == (BlockSize(2, 2),)
 
 
 def test_a_pass_has_the_tokens_that_hide_the_gathering_of_weights():
     """Or all that fit; more of them are cut into parts, so that few are empty."""
     mesh = sharding.make_mesh(data=2, fsdp=1, rollout=1, tensor=4)
-    tokens = {'prompt_tokens': 64, 'row_tokens': 64, 'most_rollouts': 16}
+    tokens = {'prompt_tokens': 64, 'row_tokens': 64, 'pass_rollouts': 16}
+    sizes = {'num_prompts': 4096, 'num_rollouts': 16}
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-        choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
-        for num_prompts in (4, 8, 16, 64):
-            (size,) = choose(num_prompts=num_prompts)
-            fitting = num_prompts * (64 + 16 * 64) / 2
+        choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
+        for pass_prompts in (4, 8, 16, 64):
+            (size,) = choose(pass_prompts=pass_prompts)
+            fitting = pass_prompts * (64 + 16 * 64) / 2
             of_pass = size.blocks * (64 + size.rows * 64) / 2
             want = fitting / min(4, max(1, fitting // 2048))
             # The nearest number of blocks on each of the two, or all that fit.
@@ -214,13 +217,29 @@ def test_a_pass_has_the_tokens_that_hide_the_gathering_of_weights():
             assert of_pass <= fitting
 
 
+def test_passes_have_equal_numbers_of_blocks():
+    """At full lengths: 16 blocks with room for 14 are two passes of 8."""
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=1, tensor=4)
+    tokens = {'prompt_tokens': 64, 'row_tokens': 64}
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        for num_prompts, pass_prompts in itertools.product(range(1, 40), range(1, 20)):
+            sizes = {'num_prompts': num_prompts, 'num_rollouts': 16}
+            passes = {'pass_prompts': pass_prompts, 'pass_rollouts': 16}
+            (size,) = blocks.choose_sizes(mesh, **sizes, **passes, **tokens)
+            needed = math.ceil(num_prompts * math.ceil(16 / size.rows) / 2)
+            of_shard = size.blocks // 2
+            empty = -needed % of_shard
+            assert empty < math.ceil(needed / of_shard)
+
+
 def test_a_processor_has_blocks_of_every_power_of_two():
     mesh = sharding.one_device_mesh(jax.devices()[0])
     tokens = {'prompt_tokens': 100, 'row_tokens': 256}
-    choose = functools.partial(blocks.choose_sizes, mesh, num_rollouts=16, **tokens)
-    found = choose(num_prompts=2, most_rollouts=4)
+    sizes = {'num_prompts': 16, 'num_rollouts': 16}
+    choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
+    found = choose(pass_prompts=2, pass_rollouts=4)
     assert found == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
-    assert choose(num_prompts=9, most_rollouts=16)[0] == BlockSize(16, 1)
+    assert choose(pass_prompts=9, pass_rollouts=16)[0] == BlockSize(16, 1)
 
 
 def test_where_half_of_the_positions_are_pads_three_fifths_are_computed():
