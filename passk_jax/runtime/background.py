@@ -4,8 +4,9 @@ JAX keeps what is compiled in the caches of ``jax.jit``. So a job only compiles:
 main thread calls the jitted function as always, and finds its program there. Whatever
 becomes of a job, a result is the same.
 
-A process that ends inside of the compiler would abort. So it waits for a job under way,
-a command at most :data:`_LEAVE_SECONDS`, and then leaves without the thread.
+Python aborts if it ends while a thread is in the compiler. So a process waits for the
+job under way: a command for seconds, after which it leaves without Python's help;
+another process, whose exit status is not known, to the job's end.
 """
 
 import atexit
@@ -100,8 +101,13 @@ class Background:
             thread = self._thread
         if thread is None:
             return
-        thread.join(None if _status is None else _LEAVE_SECONDS)
+        thread.join(_LEAVE_SECONDS)
         if not thread.is_alive():
+            return
+        if _status is None:
+            # Of a process that is no command, only Python knows the exit status.
+            logging.info('the process ends when the compiler is done')
+            thread.join()
             return
         # The interpreter would end the thread inside of C++, which aborts.
         atexit.unregister(self._leave)
@@ -109,7 +115,7 @@ class Background:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(_status or 0)
+        os._exit(_status)
 
 
 BACKGROUND = Background()

@@ -149,7 +149,7 @@ class Now:
             longer = functools.partial(
                 compiled, state.lengthen, oldest=oldest, ring=ring
             )
-            layers = _of_layers(self.state.layers, longer)
+            layers = _map_layers(self.state.layers, longer)
         changed = dataclasses.replace(self.state, layers=layers, index=_ints())
         self.advance(self.slots, changed)
 
@@ -161,7 +161,7 @@ class Now:
             self.take_slots(slots),
             dataclasses.replace(
                 old,
-                layers=_of_layers(old.layers, move),
+                layers=_map_layers(old.layers, move),
                 rollout=source,
                 position=compiled(state.move_rows, old.position, source),
                 last=compiled(state.move_rows, old.last, source),
@@ -177,7 +177,7 @@ class Now:
         )
         slots = compiled(state.take, rest, source)
         take = functools.partial(compiled, state.take, source=source)
-        layers = _of_layers(prefix.layers, take)
+        layers = _map_layers(prefix.layers, take)
         prefix = dataclasses.replace(slots.prefix, layers=layers)
         return dataclasses.replace(slots, prefix=prefix)
 
@@ -248,7 +248,7 @@ def _ints(*shape: int) -> Shape:
     return Shape(shape, np.int32)
 
 
-def _of_layers(layers: tuple[Any, ...], fn: Callable[[Any], Any]) -> Any:
+def _map_layers(layers: tuple[Any, ...], fn: Callable[[Any], Any]) -> Any:
     """Calls ``fn`` for each layer, but once for all of the same shape."""
     known: dict[Hashable, Any] = {}
     for layer in layers:
