@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import pathlib
 import sys
+import threading
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 # Without the fusion emitters a program compiles three times faster, and in one part a
@@ -56,7 +57,9 @@ _shared_context = functools.cache(_own_context)
 
 def _make_context() -> mlir.ir.Context:
     """Its own for a program that is made while another one is being lowered."""
-    return _own_context() if mlir.ir.Context.current else _shared_context()
+    alone = threading.current_thread() is threading.main_thread()
+    shares = alone and not mlir.ir.Context.current
+    return _shared_context() if shares else _own_context()
 
 
 mlir.make_ir_context = _make_context

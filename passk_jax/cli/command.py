@@ -27,7 +27,7 @@ from passk_jax.errors import (
     NonFiniteError,
     with_class,
 )
-from passk_jax.runtime import peers
+from passk_jax.runtime import background, peers
 
 # Set before a command imports transformers, which would warn that PyTorch is missing.
 os.environ.setdefault('TRANSFORMERS_NO_ADVISORY_WARNINGS', '1')
@@ -50,6 +50,12 @@ def run(main: Callable[..., int | None]) -> None:
         # A locale without UTF-8 cannot encode some of what a command prints.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors='backslashreplace')
+    with background.leaving_with_status():
+        _run(main)
+
+
+def _run(main: Callable[..., int | None]) -> None:
+    """Calls ``main`` and turns its errors into messages and statuses."""
     try:
         parser = functools.partial(parse, main)
         app.run(functools.partial(_call, main), flags_parser=parser)

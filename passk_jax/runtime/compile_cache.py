@@ -71,27 +71,34 @@ def _machine() -> str:
 
 
 class _SlowCompilations:
-    """A listener that logs long compilations; very long ones also while they run."""
+    """A listener that logs long compilations; very long ones also while they run.
+
+    What another thread compiles is in the background: nothing need wait for it.
+    """
 
     def __init__(self) -> None:
-        self.waiting: dict[str, threading.Timer] = {}
+        # A program may be compiled in two threads, for two shapes.
+        self.waiting: dict[tuple[int, str], threading.Timer] = {}
 
     def __call__(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         program = str(kwargs.get('fun_name', 'a program'))
+        key = threading.get_ident(), program
+        if threading.current_thread() is not threading.main_thread():
+            program += ' in the background'
         if event == _LOWERED:
-            self._forget(program)
+            self._forget(key)
             message = 'compiling %s', program
             timer = threading.Timer(4 * _LONG_SECONDS, _say, message)
             timer.daemon = True
-            self.waiting[program] = timer
+            self.waiting[key] = timer
             timer.start()
         elif event == _COMPILED:
-            self._forget(program)
+            self._forget(key)
             if duration_secs >= _LONG_SECONDS:
                 _say('compiled %s in %.0f s', program, duration_secs)
 
-    def _forget(self, program: str) -> None:
-        if timer := self.waiting.pop(program, None):
+    def _forget(self, key: tuple[int, str]) -> None:
+        if timer := self.waiting.pop(key, None):
             timer.cancel()
 
 

@@ -2,8 +2,10 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 
 import jax
+import numpy as np
 import pytest
 from absl import logging
 
@@ -95,6 +97,38 @@ def test_a_compilation_is_named_while_it_goes_on_and_when_it_ended(monkeypatch, 
     told = [record.message for record in caplog.records]
     assert told[0] == 'compiling jit(three_times)'
     assert told[-1] == 'compiled jit(three_times) in 0 s'
+    assert not listener.waiting
+
+
+def test_a_compilation_beside_the_main_thread_is_said_to_be_one(monkeypatch, caplog):
+    monkeypatch.setattr(compile_cache, '_LONG_SECONDS', 0.0)
+    listener = compile_cache._SlowCompilations()
+    lowered, compiled = threading.Event(), threading.Event()
+
+    def listen(event, seconds, **kwargs):
+        """Both threads compile a program of the same name at the same time."""
+        listener(event, seconds, **kwargs)
+        if event == compile_cache._LOWERED and threading.current_thread() is thread:
+            lowered.set()
+            compiled.wait(60)
+
+    def four_times(x):
+        return x * 4
+
+    run = jax.jit(four_times)
+    thread = threading.Thread(target=lambda: run.lower(np.ones(3)).compile())
+    with caplog.at_level('INFO', logger='absl'), listening(listen):
+        thread.start()
+        assert lowered.wait(60)
+        run(2.0)
+        compiled.set()
+        thread.join()
+    assert {record.message for record in caplog.records} == {
+        'compiling jit(four_times)',
+        'compiled jit(four_times) in 0 s',
+        'compiling jit(four_times) in the background',
+        'compiled jit(four_times) in the background in 0 s',
+    }
     assert not listener.waiting
 
 

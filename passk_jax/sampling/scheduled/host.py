@@ -3,12 +3,13 @@
 :func:`decode` runs the prompts. Then the device decodes (device.py) and the host hands
 over the responses that have ended, until all have. The host may also give empty slots
 work, move the rows into a smaller grid, or lengthen the ring. It hands over and shrinks
-only as often as decoding has paid for (cost.py).
+only as often as decoding has paid for (cost.py). On an accelerator a thread compiles
+what the next decision may need (ahead.py).
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
@@ -18,7 +19,8 @@ from absl import logging
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
-from passk_jax.sampling.scheduled import device, grid, state
+from passk_jax.sampling.scheduled import ahead, device, grid, state
+from passk_jax.sampling.scheduled.ahead import Ahead, Changes
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
@@ -48,10 +50,10 @@ def decode(
 
     ``params`` are the weights for decoding; ``work`` and ``size`` are a cell's.
     """
-    prefill = functools.partial(device.prefill, policy, params, prompts, key)
     decoder = Decoder(policy, account.pace.stride, params, request)
     shards = prompts.tokens.shape[0] // work.problems
-    run = Decoding(decoder, account, prefill, shards, work, size)
+    inputs = policy, params, prompts, key
+    run = Decoding(decoder, account, inputs, shards, work, size)
     run.finish(on_ended)
     return run.state.record.rollouts(prompts, run.routing)
 
@@ -96,20 +98,22 @@ class Decoding:
         window, ready: the prompts that run before they get a slot, and the problems
             whose they are, for each shard.
         routing: the experts of all prompts so far; ``None``: not kept.
+        ahead: compiles what may come next in a thread; ``None``: nothing does.
     """
 
     def __init__(
         self,
         decoder: Decoder,
         account: Account,
-        prefill: Callable[..., Slots],
+        inputs: tuple[Policy, Params, Prompts, jax.Array],
         num_shards: int,
         work: Work,
         size: Size,
     ):
         R = decoder.request.num_rollouts // work.rollouts
         self.decoder, self.account, self.pace = decoder, account, account.pace
-        self.prefill, self.work, self.size = prefill, work, size
+        self.prefill = functools.partial(device.prefill, *inputs)
+        self.work, self.size = work, size
         self.smaller = grid.smaller_sizes(work, size, part=self.pace.part)
         self.ring = first_ring(account, work, size)
         self.num_cells = num_shards * R
@@ -132,6 +136,10 @@ class Decoding:
             rows=size.rows * R,
             ring=self.ring,
         )
+        self.ahead: Ahead | None = None
+        if self.pace.ahead and ahead.is_safe():
+            self.ahead = Ahead(decoder, work, inputs, size, num_shards, R)
+        self.look_ahead()
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
         """Decodes to the end and hands over responses as they end."""
@@ -151,7 +159,26 @@ class Decoding:
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
+        if self.ahead is not None:
+            self.ahead.stop()
         logging.debug('sampled in %d row-steps', self.row_steps)
+
+    def look_ahead(self) -> None:
+        """Lets a thread compile what may come next."""
+        if self.ahead is None:
+            return
+        window = self.work.window(self.size) if self.unstarted.any() else 0
+        waits = not all(shard.all_started for shard in self.shards)
+        refills = waits and self.size != self.work.everything
+        ring = self.longer_ring() if self.ring < self.work.response_tokens else 0
+        size = self.smaller[0] if self.smaller else None
+        changes = Changes(window, refills, ring, size)
+        self.ahead.plan(self.size, self.ring, self.slots, self.state, changes)
+
+    def claim(self, *change: Hashable) -> None:
+        """Waits for what a thread compiles for a change."""
+        if self.ahead is not None:
+            self.ahead.claim(*change)
 
     def advance(self, until: int) -> int:
         """Decodes until there is a decision; returns the longest live length."""
@@ -184,12 +211,13 @@ class Decoding:
             pairs = list(zip(self.shards, self.ready, strict=True))
         assignments = [grid.give_work(x, self.work, ready) for x, ready in pairs]
         if any(assignments):
+            self.claim('refill', self.size, self.ring)
             self.seat()
             self.settle(waiting=self.joined('waiting'))
             return
         outstanding = self.outstanding
         all_started = all(shard.all_started for shard in self.shards)
-        cost = self.cost_to_shrink()
+        before, cost = (self.size, self.ring), self.cost_to_shrink()
         paid = self.step_after(cost) <= self.steps
         if 0 < outstanding <= self.look_below and all_started and paid:
             if self.shrink():
@@ -200,6 +228,8 @@ class Decoding:
         room = self.ring - self.pace.stride + 1
         if longest > room and self.ring < self.work.response_tokens:
             self.grow()
+        if (self.size, self.ring) != before:
+            self.look_ahead()
 
     def step_after(self, cost: float, least: int = 0) -> int:
         """Returns the first step from ``least`` on that has paid for a cost."""
@@ -238,6 +268,7 @@ class Decoding:
 
     def run_window(self) -> None:
         """Runs the prompts of the problems that get the next slots."""
+        self.claim('window', self.size, self.ring)
         count, last = self.work.window(self.size), self.work.problems
         starts = [min((x.unstarted or [last])[0], last - count) for x in self.shards]
         # Free the old ones first.
@@ -305,15 +336,21 @@ class Decoding:
             if len(fitting) < len(packed):
                 continue
             self.shards = [shard for shard, _ in fitting]
+            self.claim(size, self.ring)
             self.size, self.smaller = size, self.smaller[i + 1 :]
             self.seat()
             self.move([source for _, source in fitting])
             return True
         return False
 
+    def longer_ring(self) -> int:
+        """Returns how many tokens the next ring holds."""
+        return min(self.pace.times * self.ring, self.work.response_tokens)
+
     def grow(self) -> None:
         """Lengthens the ring."""
-        ring = min(self.pace.times * self.ring, self.work.response_tokens)
+        ring = self.longer_ring()
+        self.claim(self.size, ring)
         self.account.spent += cost_to_move(self.account, self.work, self.size, ring)
         # 0 if all rows began together.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None

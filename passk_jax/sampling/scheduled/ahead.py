@@ -1,0 +1,258 @@
+"""Compiles what the next ring or grid needs, while rollouts decode with this one.
+
+:meth:`Ahead.plan` lists the changes that may come next, the likeliest first: a window
+of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
+calls that host.py makes at each. It has shapes only, and keeps no array alive.
+
+Not with several processes of GPUs. These share what XLA tunes, in the order of their
+compilations, so one that compiles another program first would wait for the others
+without end (XLA's ``ExchangeResults`` of gemm_fusion_autotuner.cc). Elsewhere each
+process compiles by itself.
+"""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import config
+
+from passk_jax.runtime.background import BACKGROUND, Job
+from passk_jax.sampling.scheduled import device, state
+from passk_jax.sampling.scheduled.device import Decoder, StopWhen
+from passk_jax.sampling.scheduled.grid import Size, Work
+from passk_jax.sampling.scheduled.state import Slots, State
+
+Shape = jax.ShapeDtypeStruct
+
+
+def is_safe() -> bool:
+    """Returns whether each process may compile in an order of its own."""
+    return jax.process_count() == 1 or jax.default_backend() != 'gpu'
+
+
+@dataclasses.dataclass(frozen=True)
+class Changes:
+    """What may come next.
+
+    Attributes:
+        window: problems of a shard of the batch whose prompts run next; 0: none.
+        refills: whether rollouts wait for rows.
+        ring: tokens of the next ring; 0: this is the longest.
+        size: that of the next grid; ``None``: this is the smallest.
+    """
+
+    window: int
+    refills: bool
+    ring: int
+    size: Size | None
+
+
+class Ahead:
+    """The programs of a call of decoding that a thread compiles.
+
+    Args:
+        decoder, work: of the call.
+        prefill: the arguments of :func:`device.prefill`.
+        size: of the first grid.
+        shards: of the batch.
+        rollout_shards: R.
+    """
+
+    def __init__(
+        self,
+        decoder: Decoder,
+        work: Work,
+        prefill: tuple[Any, ...],
+        size: Size,
+        shards: int,
+        rollout_shards: int,
+    ):
+        self.decoder: Decoder[Shape] = shapes_of(decoder)
+        self.prefill = shapes_of(prefill)
+        self.shards, self.rollout_shards = shards, rollout_shards
+        # Rows that begin at different times end in the middle of the ring.
+        self.rolled = (False, True) if size != work.everything else (False,)
+        leaves, treedef = jax.tree.flatten((self.decoder, self.prefill))
+        inside = jax.sharding.get_mesh(), config.trace_context()
+        self.call = _name((tuple(leaves), treedef, inside, work, self.rolled))
+
+    def claim(self, *change: Hashable) -> None:
+        """Waits for the programs of a change if the thread compiles them now."""
+        BACKGROUND.claim((self.call, *change))
+
+    def stop(self) -> None:
+        """Drops what the thread has not begun."""
+        BACKGROUND.plan({})
+
+    def plan(
+        self, size: Size, ring: int, slots: Slots, state: State, changes: Changes
+    ) -> None:
+        """Lets the thread compile for these changes of a grid, and for no others."""
+        now = Now(self.decoder, shapes_of(slots), shapes_of(state), self.shards)
+        jobs: dict[tuple[Hashable, ...], Job] = {}
+        if changes.window:
+            run = functools.partial(now.run_window, self.prefill, changes.window)
+            jobs['window', size, ring] = run
+        if changes.refills:
+            jobs['refill', size, ring] = now.refill
+        if changes.ring:
+            run = functools.partial(now.lengthen, changes.ring, self.rolled)
+            jobs[size, changes.ring] = run
+        if changes.size:
+            G = self.shards * changes.size.slots
+            K = self.rollout_shards * changes.size.rows
+            jobs[changes.size, ring] = functools.partial(now.shrink, G, K)
+        here = context()
+        BACKGROUND.plan(
+            {
+                (self.call, *change): functools.partial(here, job)
+                for change, job in jobs.items()
+            }
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Now:
+    """The shapes of the arguments of :func:`device.advance` before a change.
+
+    Its methods compile what the methods of :class:`host.Decoding` call.
+    """
+
+    decoder: Decoder[Shape]
+    slots: Slots[Shape]
+    state: State[Shape]
+    shards: int
+
+    def run_window(self, prefill: tuple[Any, ...], count: int) -> None:
+        """Compiles what a window of ``count`` prompts for each shard needs."""
+        window = compiled(device.prefill, *prefill, _ints(self.shards), count=count)
+        compiled(state.put, self.slots, window, _ints(self.shards * count))
+
+    def refill(self) -> None:
+        """Compiles what an empty slot needs."""
+        self.take_slots(self.slots.problem.shape[0])
+        waiting = _ints(*self.state.waiting.shape)
+        compiled(state.settle, dataclasses.replace(self.state, waiting=waiting))
+
+    def lengthen(self, ring: int, rolled: tuple[bool, ...]) -> None:
+        """Compiles what a longer ring needs, copied in these ways.
+
+        ``rolled``: whether the oldest token may lie behind newer ones.
+        """
+        layers: Any = ()
+        for inside in rolled:
+            oldest = _ints() if inside else None
+            longer = functools.partial(
+                compiled, state.lengthen, oldest=oldest, ring=ring
+            )
+            layers = _map_layers(self.state.layers, longer)
+        changed = dataclasses.replace(self.state, layers=layers, index=_ints())
+        self.advance(self.slots, changed)
+
+    def shrink(self, slots: int, rows: int) -> None:
+        """Compiles what a grid of so many slots and rows needs, those of all cells."""
+        source, old = _ints(slots, rows), self.state
+        move = functools.partial(compiled, state.move_cache, source=source)
+        self.advance(
+            self.take_slots(slots),
+            dataclasses.replace(
+                old,
+                layers=_map_layers(old.layers, move),
+                rollout=source,
+                position=compiled(state.move_rows, old.position, source),
+                last=compiled(state.move_rows, old.last, source),
+                waiting=_ints(slots, *old.waiting.shape[1:]),
+            ),
+        )
+
+    def take_slots(self, count: int) -> Slots[Shape]:
+        """Compiles what moves the slots; returns so many."""
+        source, prefix = _ints(count), self.slots.prefix
+        rest = dataclasses.replace(
+            self.slots, prefix=dataclasses.replace(prefix, layers=())
+        )
+        slots = compiled(state.take, rest, source)
+        take = functools.partial(compiled, state.take, source=source)
+        layers = _map_layers(prefix.layers, take)
+        prefix = dataclasses.replace(slots.prefix, layers=layers)
+        return dataclasses.replace(slots, prefix=prefix)
+
+    def advance(self, slots: Slots[Shape], changed: State[Shape]) -> None:
+        """Compiles decoding from a state that the host has changed."""
+        stop = StopWhen(np.int32(0), np.zeros(self.shards, bool), np.int32(0))
+        settled = compiled(state.settle, changed)
+        compiled(device.advance, self.decoder, slots, settled, shapes_of(stop))
+
+
+def shapes_of(tree: Any) -> Any:
+    """Returns the shapes by which ``jax.jit`` knows these arguments."""
+    return jax.tree.map(_shape_of, tree)
+
+
+def _shape_of(x: Any) -> Any:
+    if isinstance(x, jax.Array):
+        # JAX may place an array that is not committed elsewhere.
+        where = x.sharding if x.committed else None
+        return Shape(x.shape, x.dtype, sharding=where)
+    if isinstance(x, np.ndarray | np.generic):
+        return Shape(x.shape, x.dtype)
+    return x
+
+
+def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
+    """Compiles a jitted function for these shapes; returns the shapes of its results.
+
+    ``jax.jit`` finds the program for a call that names the same arguments.
+    """
+    program = function.lower(*arguments, **named).compile()
+    leaves = jax.tree.leaves((arguments, named))
+    shardings = (getattr(x, 'sharding', None) for x in leaves)
+    committed = not jax.sharding.get_mesh().empty or any(shardings)
+
+    def shape_of(x: Any, where: jax.sharding.Sharding) -> Shape:
+        place = where if committed else None
+        return Shape(x.shape, x.dtype, sharding=place)
+
+    return jax.tree.map(shape_of, program.out_info, program.output_shardings)
+
+
+def context() -> Callable[[Job], None]:
+    """Returns a function that runs a job in JAX's context of now, in any thread."""
+    mesh = jax.sharding.get_mesh()
+    local = [(x, x.get_local()) for x in config.config_states.values()]
+
+    def run(job: Job) -> None:
+        with contextlib.ExitStack() as stack:
+            for option, value in local:
+                if value is not config.config_ext.unset:
+                    stack.enter_context(option(value))
+            if not mesh.empty:
+                stack.enter_context(jax.set_mesh(mesh))
+            job()
+
+    return run
+
+
+@functools.cache
+def _name(key: Hashable) -> object:
+    """Names a key of hundreds of shapes by something that is quick to compare."""
+    return object()
+
+
+def _ints(*shape: int) -> Shape:
+    """Makes the shape of numbers that the host hands over."""
+    return Shape(shape, np.int32)
+
+
+def _map_layers(layers: tuple[Any, ...], fn: Callable[[Any], Any]) -> Any:
+    """Calls ``fn`` for each layer, but once for all of the same shape."""
+    known: dict[Hashable, Any] = {}
+    for layer in layers:
+        key = tuple(jax.tree.leaves(layer))
+        if key not in known:
+            known[key] = fn(layer)
+    return tuple(known[tuple(jax.tree.leaves(layer))] for layer in layers)

@@ -1,0 +1,160 @@
+"""A thread does jobs, and neither its errors nor its end are those of the process."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from passk_jax.runtime import background
+from passk_jax.runtime.background import Background
+from tests import tiny
+
+
+@pytest.fixture
+def jobs():
+    made = Background()
+    yield made
+    made.plan({})
+    made.wait()
+
+
+class Gate:
+    """A job that waits until it may end."""
+
+    def __init__(self):
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self):
+        self.begun.set()
+        assert self.may_end.wait(60)
+
+
+def test_jobs_run_in_order_and_once(jobs):
+    ran = []
+    table = {name: (lambda name=name: ran.append(name)) for name in 'abc'}
+    jobs.plan(table)
+    jobs.wait()
+    jobs.plan(table)
+    jobs.wait()
+    assert ran == ['a', 'b', 'c']
+
+
+def test_a_new_plan_drops_what_has_not_begun(jobs):
+    ran, gate = [], Gate()
+    jobs.plan({'a': gate, 'b': lambda: ran.append('b')})
+    assert gate.begun.wait(60)
+    jobs.plan({'a': gate, 'c': lambda: ran.append('c')})
+    gate.may_end.set()
+    jobs.wait()
+    assert ran == ['c']
+
+
+def test_a_claim_waits_for_a_job_that_is_under_way_alone(jobs, monkeypatch, caplog):
+    monkeypatch.setattr(background, '_SILENT_SECONDS', 0.01)
+    ran, gate = [], Gate()
+    jobs.plan({'a': gate, 'b': lambda: ran.append('b')})
+    assert gate.begun.wait(60)
+    # It has not begun: the caller compiles by itself.
+    jobs.claim('b')
+    jobs.claim('unknown')
+    assert not gate.may_end.is_set()
+    with caplog.at_level('INFO', logger='absl'):
+        threading.Timer(0.2, gate.may_end.set).start()
+        jobs.claim('a')
+    assert gate.may_end.is_set()
+    assert 'waiting for the program' in caplog.text
+    jobs.wait()
+    assert not ran
+
+
+def test_an_error_is_told_once_and_the_next_job_runs(jobs, caplog):
+    ran = []
+
+    def fail():
+        raise RuntimeError('no memory\nand much more')
+
+    jobs.plan({'a': fail, 'b': fail, 'c': lambda: ran.append('c')})
+    jobs.wait()
+    jobs.claim('a')
+    assert ran == ['c']
+    (record,) = caplog.records
+    assert record.message.endswith('so decoding waits: no memory')
+
+
+def test_no_thread_is_left_without_jobs(jobs):
+    jobs.plan({'a': lambda: None})
+    jobs.wait()
+    time.sleep(0.1)
+    assert 'compiler' not in [x.name for x in threading.enumerate()]
+
+
+ENDS = """
+import atexit, sys, threading, time
+from passk_jax.runtime import background
+background._LEAVE_SECONDS = 0.1
+atexit.register(print, 'goodbye')
+begun = threading.Event()
+def job():
+    begun.set()
+    time.sleep(600)
+with background.leaving_with_status():
+    background.BACKGROUND.plan({'a': job, 'b': job})
+    begun.wait()
+    %s
+"""
+
+
+@pytest.mark.parametrize(
+    ('end', 'status'),
+    [
+        ('pass', 0),
+        ('sys.exit()', 0),
+        ('sys.exit(42)', 42),
+        ('sys.exit("a message")', 1),
+        ('raise ValueError', 1),
+        ('raise KeyboardInterrupt', 130),
+    ],
+)
+def test_a_command_ends_with_its_status_while_a_job_goes_on(end, status):
+    found = run(ENDS % end)
+    assert found.returncode == status
+    assert found.stdout == 'goodbye\n'
+
+
+COMPILES = """
+import sys, threading
+import jax
+from passk_jax.runtime import background
+background._LEAVE_SECONDS = %r
+compiling = threading.Event()
+def listen(event, *_, **__):
+    if 'jaxpr_to_mlir' in event: compiling.set()
+jax.monitoring.register_event_duration_secs_listener(listen)
+@jax.jit
+def many(x):
+    for i in range(150): x = jax.nn.softmax(x @ x * i)
+    return x
+def job():
+    many.lower(jax.ShapeDtypeStruct((8, 8), 'float32')).compile()
+    print('compiled')
+with background.leaving_with_status():
+    background.BACKGROUND.plan({'a': job})
+    compiling.wait()
+    sys.exit(42)
+"""
+
+
+@pytest.mark.parametrize(('seconds', 'printed'), [(0.0, ''), (60.0, 'compiled\n')])
+def test_a_process_that_ends_inside_of_the_compiler_does_not_abort(seconds, printed):
+    found = run(COMPILES % seconds)
+    assert found.returncode == 42, found.stderr
+    assert found.stdout == printed
+
+
+def run(script):
+    command = [sys.executable, '-c', script]
+    return subprocess.run(
+        command, cwd=tiny.ROOT, capture_output=True, text=True, timeout=100
+    )

@@ -1,0 +1,235 @@
+"""What comes next is compiled beside decoding, once, and changes no token."""
+
+import contextlib
+import dataclasses
+import threading
+from unittest import mock
+
+import jax
+import pytest
+from jax._src import config
+
+from passk_jax import sharding
+from passk_jax.models import policy as policies
+from passk_jax.runtime import compile_cache
+from passk_jax.runtime.background import Background
+from passk_jax.sampling.scheduled import ahead, cost, host
+from passk_jax.sampling.scheduled.grid import Size
+from tests.sampling import sampler_test
+from tests.sampling.sampler_test import assert_same, at, key, plain, run, work_of
+
+AHEAD = dataclasses.replace(sampler_test.ACCELERATORS, ahead=True)
+
+# Each test has its own limit of tokens, so no other has compiled its programs.
+
+
+class Compiled:
+    """The programs that were compiled, by thread."""
+
+    def __init__(self):
+        self.main, self.beside = [], []
+
+    def __call__(self, event, seconds, fun_name='', **_):
+        if event == compile_cache._COMPILED:
+            is_main = threading.current_thread() is threading.main_thread()
+            (self.main if is_main else self.beside).append(fun_name)
+
+
+@contextlib.contextmanager
+def compilations():
+    found = Compiled()
+    jax.monitoring.register_event_duration_secs_listener(found)
+    try:
+        yield found
+    finally:
+        jax.monitoring.unregister_event_duration_listener(found)
+
+
+@pytest.fixture(autouse=True)
+def background(monkeypatch):
+    """A thread of the test alone, which no other test has compiled with."""
+    made = Background()
+    monkeypatch.setattr(ahead, 'BACKGROUND', made)
+    with at(AHEAD):
+        yield made
+    made.plan({})
+    made.wait()
+
+
+@pytest.fixture
+def watched(background, monkeypatch):
+    """The grids and rings that decode; the thread has time before each."""
+    seen, advance = [], host.Decoding.advance
+
+    def wait(self, until):
+        background.wait()
+        seen.append((self.size, self.ring))
+        return advance(self, until)
+
+    monkeypatch.setattr(host.Decoding, 'advance', wait)
+    return seen
+
+
+@contextlib.contextmanager
+def placed(policy, params, prompts, sizes):
+    """Parameters and prompts on a mesh; ``None``: on one device without a mesh."""
+    if sizes is None:
+        yield jax.device_put(params), jax.device_put(prompts)
+        return
+    mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
+    with jax.set_mesh(mesh):
+        shapes = policies.param_shapes(policy, mesh)
+        there = {k: jax.device_put(x, shapes[k].sharding) for k, x in params.items()}
+        yield there, jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
+
+
+@pytest.mark.parametrize(
+    ('limit', 'sizes', 'part', 'size', 'changes'),
+    [
+        (49, None, 1 / 4, None, 2),
+        (50, None, 1 / 4, Size(2, 2), 1),
+        (51, (2, 2, 1, 2), 1 / 2, None, 2),
+        (52, (1, 2, 2, 2), 1 / 2, Size(1, 2), 1),
+    ],
+)
+def test_no_call_waits_for_what_was_compiled_ahead(
+    two_layers, prompts, watched, background, limit, sizes, part, size, changes
+):
+    policy, params = two_layers
+    how = {'max_response_tokens': limit}
+    expected = plain(policy, params, prompts, **how)
+    pace = dataclasses.replace(AHEAD, part=part)
+    with placed(policy, params, prompts, sizes) as (params, prompts), at(pace):
+        work = work_of(policy, prompts, tokens=limit)
+        how |= {'key': key(), 'max_cache_bytes': work.cache_bytes(size) if size else 0}
+        with compilations() as found, jax.transfer_guard('disallow'):
+            have = run(policy, params, prompts, **how)
+        assert_same(have, expected)
+        # The grid or the ring changed, and then all was there; so were refills.
+        assert len(set(watched)) > changes
+        assert 'jit(advance)' in found.beside
+        # Windows of prompts, where not all problems have a slot.
+        assert ('jit(put)' in found.beside) == bool(size)
+        assert found.main[-1] == 'jit(advance)'
+        assert found.main.count('jit(advance)') == 1
+        background.wait()
+        with compilations() as found:
+            assert_same(run(policy, params, prompts, **how), expected)
+        assert not found.main
+        assert not found.beside
+
+
+def test_nothing_is_compiled_twice_if_decoding_does_not_wait(
+    policy, params, prompts, background
+):
+    how = {'max_response_tokens': 53}
+    seen, advance = set(), host.Decoding.advance
+
+    def look(self, until):
+        seen.add((self.size, self.ring))
+        return advance(self, until)
+
+    with compilations() as found, mock.patch.object(host.Decoding, 'advance', look):
+        have = run(policy, params, prompts, **how)
+        background.wait()
+    compiled = {key[1:] for key in background._finished if key}
+    programs = {x for x in seen | compiled if x[0] not in ('window', 'refill')}
+    assert (found.main + found.beside).count('jit(advance)') == len(programs) > 2
+    assert_same(have, plain(policy, params, prompts, **how))
+
+
+def test_decoding_waits_for_a_program_under_way(
+    policy, params, prompts, background, monkeypatch
+):
+    how = {'max_response_tokens': 54}
+    begun, claimed, events = threading.Event(), threading.Event(), []
+    lengthen, claim = ahead.Now.lengthen, background.claim
+
+    def late(self, *args):
+        begun.set()
+        assert claimed.wait(60)
+        lengthen(self, *args)
+        events.append('compiled')
+
+    def watch(change):
+        assert begun.wait(60)
+        claimed.set()
+        claim(change)
+        events.append('claimed')
+
+    monkeypatch.setattr(ahead.Now, 'lengthen', late)
+    monkeypatch.setattr(background, 'claim', watch)
+    how['stop_tokens'] = ()
+    with compilations() as found:
+        have = run(policy, params, prompts, **how)
+    assert events == ['compiled', 'claimed']
+    # It did not compile what it had waited for.
+    assert found.main.count('jit(advance)') == 1
+    assert_same(have, plain(policy, params, prompts, **how))
+
+
+def test_an_error_of_the_thread_costs_only_time(
+    policy, params, prompts, watched, monkeypatch, caplog
+):
+    how = {'max_response_tokens': 55}
+
+    def fail(*_, **__):
+        raise RuntimeError('no memory')
+
+    monkeypatch.setattr(ahead, 'compiled', fail)
+    with compilations() as found:
+        have = run(policy, params, prompts, **how)
+    assert_same(have, plain(policy, params, prompts, **how))
+    assert found.main.count('jit(advance)') == len(set(watched)) > 2
+    assert [x.message for x in caplog.records].count(
+        'compiling in background failed, so decoding waits: no memory'
+    ) == 1
+
+
+def test_what_is_planned_keeps_no_array_alive(policy, params, prompts, monkeypatch):
+    planned = []
+    monkeypatch.setattr(Background, 'plan', lambda self, jobs: planned.append(jobs))
+    run(policy, params, prompts)
+    planned.clear()
+    before = len(jax.live_arrays())
+    run(policy, params, prompts)
+    assert planned
+    assert len(jax.live_arrays()) == before
+
+
+def test_a_job_runs_in_the_context_of_its_plan():
+    mesh = sharding.make_mesh(data=2, fsdp=1, rollout=2, tensor=2)
+    found = []
+    with (
+        jax.set_mesh(mesh),
+        jax.default_matmul_precision('float32'),
+        jax.transfer_guard_host_to_device('disallow'),
+    ):
+        here, wanted = ahead.context(), look()
+    assert look() != wanted
+    thread = threading.Thread(target=here, args=(lambda: found.append(look()),))
+    thread.start()
+    thread.join()
+    assert found == [wanted]
+
+
+def look():
+    """What JAX keys its caches with, the devices and a guard, in this thread."""
+    guard = jax.config.jax_transfer_guard_host_to_device
+    return config.trace_context(), jax.sharding.get_mesh(), guard
+
+
+def test_cpus_decode_with_the_cores_that_would_compile():
+    assert not sampler_test.DEFAULT.ahead
+    assert cost.open_account({}, 'tpu').pace.ahead
+    assert cost.open_account({}, 'gpu').pace.ahead
+
+
+@pytest.mark.parametrize(
+    ('backend', 'processes', 'safe'),
+    [('tpu', 1, True), ('tpu', 64, True), ('gpu', 1, True), ('gpu', 2, False)],
+)
+def test_processes_of_gpus_compile_in_one_order(monkeypatch, backend, processes, safe):
+    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
+    monkeypatch.setattr(jax, 'process_count', lambda: processes)
+    assert ahead.is_safe() is safe
