@@ -233,6 +233,13 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'the loss treats them as draws from all of it: loss.sampler_weight_cap=2 '
             'corrects this by importance weights'
         )
+    unweighted = not all(s.loss.sampler_weight_cap for s in stages)
+    if config.sampling.cache_dtype and unweighted:
+        logging.warning(
+            'sampling.cache_dtype=%s draws tokens from another distribution than the '
+            "learner's: loss.sampler_weight_cap=2 corrects this by importance weights",
+            config.sampling.cache_dtype,
+        )
     if config.model.param_dtype == 'bfloat16':
         logging.warning(
             'model.param_dtype=bfloat16 rounds most updates away: 2 % of the weights '

@@ -76,7 +76,7 @@ def test_the_schedule_was_run():
     policy, _, _ = make()
     sizes = {'num_prompts': P, 'num_rollouts': N, 'prompt_tokens': 5}
     fit = functools.partial(
-        sampler.fit_grid, policy.arch, **sizes, max_response_tokens=T
+        sampler.fit_grid, policy, **sizes, max_response_tokens=T
     )
     work, first = fit(max_cache_bytes=25_000)
     assert first != work.everything

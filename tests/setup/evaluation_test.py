@@ -53,7 +53,7 @@ def test_what_cannot_wait_has_batches_of_a_training_step(responses, pictured, wa
 
 def test_an_evaluation_of_all_has_the_memory_of_a_step():
     setup = tiny.make_setup(tiny.make_config(eval__batch_size=0))
-    of_step = memory.training_cache(setup.config, setup.policy.arch, setup.mesh)
+    of_step = memory.training_cache(setup.config, setup.policy, setup.mesh)
     assert setup.evaluate().sample.max_cache_bytes == of_step > 0
     setup = tiny.make_setup(tiny.make_config())
     assert setup.evaluate().sample.max_cache_bytes == 0

@@ -11,7 +11,7 @@ G, C, K, H, RING = 2, 1, 3, 2, 5
 
 def cache():
     keys = np.random.default_rng(0).normal(size=(G, C, K, H, RING))
-    return policies.KeyValues(keys=keys, values=keys.swapaxes(3, 4))
+    return KeyValues(keys=keys, values=keys.swapaxes(3, 4))
 
 
 def test_rows_move_with_all_that_is_theirs():
