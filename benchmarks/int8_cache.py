@@ -6,9 +6,9 @@
 The policy is that of a run, or a published one on a task. Each row is a sampler: the
 dtype of its products, and that of its keys and values (``sampling.cache_dtype``).
 
-* *error*: how far the log-probabilities of the same tokens are from those of float32,
-  in absolute value, and *changed*: the share of these tokens at which another token is
-  the most probable one. The tokens are drawn by the sampler in float32.
+* *error*: how far the log-probabilities of the same tokens are from those of the first
+  row, in absolute value, and *changed*: the share of these tokens at which another
+  token is the most probable one. The tokens are draws of the first row.
 * *ratio*, *capped*, *ESS*: of tokens that the sampler itself draws, the importance
   weight of ``loss.sampler_weight_cap``: the learner's probability, in products of the
   same dtype, over the sampler's. ESS is the effective sample size of the weights under
@@ -26,6 +26,7 @@ import dataclasses
 import functools
 import pathlib
 import time
+from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
@@ -46,11 +47,10 @@ from passk_jax.setup.setup import Setup, make_setup
 from passk_jax.types import Prompts, Rollouts
 
 CAP = 2.0
-SIDES = tuple((dtype, int8) for dtype in ('float32', 'bfloat16') for int8 in (0, 1))
 _HEADS = (
-    ('products', 'keys', 'error', 'largest', 'changed', 'ratio', 'largest')
-    + ('capped', 'ESS', 'responses', 'CPU s')
-)  # fmt: skip
+    *('products', 'keys', 'error', 'largest', 'changed', 'ratio', 'largest'),
+    *('capped', 'ESS', 'responses', 'CPU s'),
+)
 
 
 def main() -> None:
@@ -65,16 +65,20 @@ def main() -> None:
     parser.add_argument('--rollouts', type=int, default=8)
     parser.add_argument('--tokens', type=int, default=0, help="0: the config's limit")
     parser.add_argument('--outlier', type=float, default=1.0)
+    parser.add_argument('--products', default='float32,bfloat16')
     args = parser.parse_args()
     setup = make_setup(_configured(args))
     params = _read_params(setup, args)
-    count_shown = setup.policy.arch.head_dim
-    print(f'{args.workdir or args.model}: head_dim {count_shown}, {CAP=:g}')
-    print('| ' + ' | '.join(f'{head:>9}' for head in _HEADS) + ' |')
-    print(f'|{"-" * 10}:|' * 1 + f'{"-" * 10}:|' * (len(_HEADS) - 1))
+    show(_HEADS)
+    print('|' + f'{"-" * 10}:|' * len(_HEADS))
     with jax.set_mesh(setup.mesh):
         for row in measure(setup, params, args):
-            print('| ' + ' | '.join(f'{x:>9}' for x in row) + ' |', flush=True)
+            show(row)
+
+
+def show(cells: Sequence[str]) -> None:
+    """Prints a row of the table."""
+    print('| ' + ' | '.join(f'{cell:>9}' for cell in cells) + ' |', flush=True)
 
 
 def _configured(args: argparse.Namespace) -> ExperimentConfig:
@@ -98,9 +102,14 @@ def _read_params(setup: Setup, args: argparse.Namespace) -> Params:
         params = restore_params(path, shapes, step=newest_step(path))[0]
     else:
         params = weights.load_params(setup.policy, args.model, setup.mesh)
-    half, params = setup.policy.arch.head_dim // 2, dict(params)
-    # The two channels that a rotation mixes.
-    factors = jnp.ones(2 * half).at[jnp.array([0, half])].set(args.outlier)
+    return with_outliers(params, setup.policy.arch.head_dim, args.outlier)
+
+
+def with_outliers(params: Params, head_dim: int, size: float) -> Params:
+    """Makes two channels of the keys larger, and those of the queries smaller."""
+    half, params = head_dim // 2, dict(params)
+    # The two that a rotation mixes.
+    factors = jnp.ones(head_dim).at[jnp.array([0, half])].set(size)
     for name, factor in (('key', factors), ('query', 1 / factors)):
         for kind in ('kernel', 'bias'):
             if (full := f'layers.attention.{name}.{kind}') in params:
@@ -108,17 +117,19 @@ def _read_params(setup: Setup, args: argparse.Namespace) -> Params:
     return params
 
 
-def measure(setup: Setup, params: Params, args: argparse.Namespace):
-    """Yields the cells of a side's row."""
+def measure(
+    setup: Setup, params: Params, args: argparse.Namespace
+) -> Iterator[tuple[str, ...]]:
+    """Yields the cells of each side's row."""
     problems = setup.problems('test')[: args.prompts]
     ((batch, _),) = setup.evaluation_batches('test', problems)
     prompts = sharding.place(setup.mesh, batch.prompts)
     reference, followed = None, None
-    for dtype, int8 in SIDES:
+    dtypes = args.products.split(',')
+    for dtype, held in ((x, held) for x in dtypes for held in (x, 'int8')):
         arch = dataclasses.replace(setup.policy.arch, dtype=dtype)
-        policy = dataclasses.replace(
-            setup.policy, arch=arch, quantizes_cache=bool(int8)
-        )
+        quantizes = held == 'int8'
+        policy = dataclasses.replace(setup.policy, arch=arch, quantizes_cache=quantizes)
         rollouts, seconds = _draw(setup, policy, params, prompts, args)
         reference = reference or rollouts
         decoding = policies.decoding_weights(policy, params)
@@ -128,7 +139,7 @@ def measure(setup: Setup, params: Params, args: argparse.Namespace):
         error = np.abs(log_probs - followed[0])[seen]
         yield (
             dtype,
-            'int8' if int8 else dtype,
+            held,
             f'{error.mean():.2e}',
             f'{error.max():.2e}',
             f'{(best != followed[1])[seen].mean():.2%}',

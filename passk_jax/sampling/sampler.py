@@ -11,8 +11,8 @@ rollout depends only on (params, prompt, key, problem id, rollout index, setting
 rest of the batch, its order, the padding, the mesh, the memory and the number of
 rollouts do not change it. A larger token limit only extends it. This is exact in
 float32. Products of other shapes round differently, which may change a token: in
-bfloat16, and on a CPU where a head of a real vocabulary is the token table (see
-``score_tokens``).
+bfloat16, with keys and values as int8, where a number may take the next step, and on a
+CPU where a head of a real vocabulary is the token table (see ``score_tokens``).
 
 The plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost
 more than it can gain (cost.py). New values of the options or the stop tokens do not

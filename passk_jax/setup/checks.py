@@ -236,7 +236,7 @@ def warn_of_settings(config: ExperimentConfig) -> None:
     unweighted = not all(s.loss.sampler_weight_cap for s in stages)
     if config.sampling.cache_dtype and unweighted:
         logging.warning(
-            'sampling.cache_dtype=%s draws tokens from another distribution than the '
+            'sampling.cache_dtype=%r draws tokens from another distribution than the '
             "learner's: loss.sampler_weight_cap=2 corrects this by importance weights",
             config.sampling.cache_dtype,
         )
