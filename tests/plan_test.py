@@ -285,6 +285,7 @@ def test_keys_and_values_as_int8_are_planned():
     ]
     (whole, _), (half, _) = texts
     assert 'keys and values in int8' in half
+    assert 'decode converts all keys and values from int8 for every token' in half
     assert 'int8' not in whole
     # 64 numbers of a key or value, and a scale of float32.
     reads = r"prompts' keys and values ([\d.]+) kB, responses' ([\d.]+) kB"

@@ -110,6 +110,12 @@ def notes(
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
+            attention = builder.policy.arch.attention
+            if builder.policy.quantizes_cache and attention != 'splash':
+                lines.append(
+                    'decode converts all keys and values from int8 for every token: '
+                    f'attention={attention} has no kernel that does it on the chip.'
+                )
             of_sampling = builder.sampling_run
             prefix = of_sampling.prefix(of_sampling.rows()[0])
             lines.append(

@@ -358,6 +358,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.devices.flat[0].device_kind,
     )
     checks.warn_of_repeated_work(config, mesh, decode_mesh)
+    checks.warn_of_conversion(policy)
     evaluation.warn_of_idle_devices(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(

@@ -30,7 +30,6 @@ from tests.sampling.sampler_test import (
 )
 from tests.sampling.sampler_test import T as SHORTER
 
-
 # Where a mesh sums in another order, a number between two steps may take the other one.
 ONE_STEP = 1e-3
 
