@@ -2,6 +2,7 @@
 
     python -m benchmarks.int8_cache --workdir=runs/maze_tiny
     python -m benchmarks.int8_cache --model=models/smollm2 --task=configs/smollm2.py
+    python -m benchmarks.int8_cache --attention
 
 The policy is that of a run, or a published one on a task. Each row is a sampler: the
 dtype of its products, and that of its keys and values (``sampling.cache_dtype``).
@@ -19,6 +20,9 @@ dtype of its products, and that of its keys and values (``sampling.cache_dtype``
 ``--outlier=16`` makes two channels of the keys 16 times larger, and those of the
 queries as much smaller, in every head. This changes no attention, and models published
 with a bias on keys have such channels. They have most of an int8 key's range.
+
+``--attention`` times attention of a layer of SmolLM2-135M instead, in its plain form:
+the newest tokens of 2 prompts of 512 tokens x 16 rollouts of 2,048.
 """
 
 import argparse
@@ -37,8 +41,11 @@ from passk_jax.config import ExperimentConfig, sampling_options
 from passk_jax.errors import InputError
 from passk_jax.learning.losses import sampler_weights
 from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.decode_attention import attend_newest, newest_seen
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.quantized import quantize
 from passk_jax.runs.checkpoints import newest_step, restore_params
 from passk_jax.runs.saved_config import run_config
 from passk_jax.sampling import Purpose, sample, step_key
@@ -66,7 +73,14 @@ def main() -> None:
     parser.add_argument('--tokens', type=int, default=0, help="0: the config's limit")
     parser.add_argument('--outlier', type=float, default=1.0)
     parser.add_argument('--products', default='float32,bfloat16')
+    parser.add_argument('--attention', action='store_true')
     args = parser.parse_args()
+    if args.attention:
+        for dtype in args.products.split(','):
+            whole, half = time_attention(dtype)
+            ratio = half / whole
+            print(f'{dtype}: {whole:.1f} CPU ms, int8 {half:.1f}, ratio {ratio:.2f}')
+        return
     setup = make_setup(_configured(args))
     params = _read_params(setup, args)
     show(_HEADS)
@@ -214,6 +228,32 @@ def _weigh(policy: Policy, params: Params, rollouts: Rollouts) -> tuple[str, ...
         f'{effective_size(np.asarray(capped_weights)[mask]):.5f}',
         f'{effective_size(np.exp(logs.sum(axis=-1)).ravel()):.4f}',
     )
+
+
+def time_attention(dtype: str, *, repetitions: int = 15) -> tuple[float, float]:
+    """Returns the CPU milliseconds of attention, without and with int8; medians."""
+    P, N, J, C, H, R, S = 2, 16, 9, 3, 64, 2048, 512
+    rng = np.random.default_rng(0)
+
+    def draw(*shape: int) -> jax.Array:
+        return jnp.asarray(rng.standard_normal(shape), dtype)
+
+    query = draw(P, N, 1, J, H)
+    cache = KeyValues(draw(P, C, N, H, R), draw(P, C, N, R, H))
+    prefix = KeyValues(draw(P, C, H, S), draw(P, C, S, H))
+    before = jnp.full(P, S), jnp.full((P, N), R - 1), jnp.int32(7)
+    seen_prefix, seen = newest_seen(*before, ring=R, window=0)
+    attend = jax.jit(functools.partial(attend_newest, 'plain'))
+    sides = [(cache, prefix), tuple(map(jax.jit(quantize), (cache, prefix)))]
+    seconds: list[list[float]] = [[], []]
+    for _ in range(repetitions + 1):
+        for (keys, prompts), found in zip(sides, seconds, strict=True):
+            start = time.process_time()
+            jax.block_until_ready(attend(query, keys, seen, prompts, seen_prefix))
+            found.append(time.process_time() - start)
+    # The first compiles.
+    without, with_int8 = (1e3 * float(np.median(found[1:])) for found in seconds)
+    return without, with_int8
 
 
 def effective_size(values: np.ndarray) -> float:
