@@ -18,8 +18,8 @@ dtype of its products, and that of its keys and values (``sampling.cache_dtype``
 * *CPU s*: of sampling, with compiled programs.
 
 ``--outlier=16`` makes two channels of the keys 16 times larger, and those of the
-queries as much smaller, in every head. This changes no attention, and models published
-with a bias on keys have such channels. They have most of an int8 key's range.
+queries as much smaller, in every head. This changes no attention, and published models
+may have such channels. They have most of an int8 key's range.
 
 ``--attention`` times attention of a layer of SmolLM2-135M instead, in its plain form:
 the newest tokens of 2 prompts of 512 tokens x 16 rollouts of 2,048.
