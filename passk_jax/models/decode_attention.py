@@ -4,11 +4,10 @@ A rollout sees slots of its cache, which is a ring, and of its prompt, whose key
 values its problem's rollouts share. A prompt is a ring that has not wrapped, so a
 :class:`Seen` describes either.
 
-The plain form (attention.py) reads all slots. The kernel, which converts int8 to the
-working dtype in the memory on the chip, reads only the blocks that
+The plain form (attention.py) reads all slots. The kernel reads only the blocks that
 have a slot that is seen: its grid is a list of those blocks, whose length only the
-device knows. One call for the caches and one for the prompts are merged by their
-log-sums.
+device knows. It converts int8 to the working dtype on the chip. One call for the caches
+and one for the prompts are merged by their log-sums.
 """
 
 import dataclasses
