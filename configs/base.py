@@ -51,6 +51,8 @@ def get_config() -> ConfigDict:
             # if they do not fit, set this to the free memory of a device (see
             # python -m passk_jax.plan).
             'max_cache_bytes': 0,
+            # That of compute_dtype.
+            'cache_dtype': '',
         }
     )
     config.advantage = _advantage()

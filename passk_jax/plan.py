@@ -354,6 +354,7 @@ def _builder(
             frozen=model.frozen_names(config.model, arch),
             frozen_dtype=config.model.frozen_dtype,
             replay_routing=config.model.replay_routing,
+            quantizes_cache=config.sampling.cache_dtype == 'int8',
         ),
         mesh,
         topology.platform,

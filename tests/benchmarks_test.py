@@ -20,6 +20,7 @@ from benchmarks import (
     array_verdicts,
     environments,
     growth,
+    int8_cache,
     ours,
     puzzles,
     sides,
@@ -27,12 +28,15 @@ from benchmarks import (
 from benchmarks import work as works
 from benchmarks.group_learner import gradient_gap
 from benchmarks.transformers_trl import needed_gflop
+from passk_jax.models import policy as policies
 from passk_jax.tasks.enigmata.table import PUZZLES
+from tests import tiny
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 COMMANDS = (
     'packed_rows',
     'adapters',
+    'int8_cache',
     'tunix',
     'transformers_trl',
     'long_tail',
@@ -271,3 +275,33 @@ def test_every_puzzle_has_a_time_at_every_level(monkeypatch):
     assert head == '| puzzle | easy | medium | hard |'
     assert {row.split(' | ')[0].strip('| ') for row in rows} == {*PUZZLES}
     assert {row.partition(' | ')[2] for row in rows} == {'5e+02 | 5e+02 | 5e+02 |'}
+
+
+def test_int8_is_compared_with_the_same_tokens_and_outliers_change_no_attention():
+    setup = tiny.make_setup(tiny.make_config(eval__batch_size=4))
+    drawn = policies.init_params(setup.policy, jax.random.key(0), setup.mesh)
+    args = types.SimpleNamespace(
+        prompts=4, rollouts=3, tokens=0, products='float32,bfloat16'
+    )
+    found = {}
+    for size in (1.0, 64.0):
+        params = int8_cache.with_outliers(drawn, setup.policy.arch.head_dim, size)
+        with jax.set_mesh(setup.mesh):
+            rows = [*int8_cache.measure(setup, params, args)]
+        assert [row[:2] for row in rows] == [
+            ('float32', 'float32'),
+            ('float32', 'int8'),
+            ('bfloat16', 'bfloat16'),
+            ('bfloat16', 'int8'),
+        ]
+        assert float(rows[0][2]) == 0
+        assert (rows[0][5], rows[0][8]) == ('1.00000', '1.00000')
+        found[size] = [float(row[2]) for row in rows]
+    # Powers of two change no product, but the steps of the other numbers.
+    assert found[1.0][2] == found[64.0][2]
+    assert 0 < found[1.0][1] < found[64.0][1]
+
+
+def test_the_effective_size_of_weights():
+    assert int8_cache.effective_size(np.full(7, 0.3)) == pytest.approx(1)
+    assert int8_cache.effective_size(np.array([1.0, 0, 0, 0])) == pytest.approx(1 / 4)

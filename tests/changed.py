@@ -51,6 +51,7 @@ CHANGES = {
     'sampling__num_rollouts': 6,
     'sampling__max_response_tokens': 7,
     'sampling__max_cache_bytes': 1_000_000_007,
+    'sampling__cache_dtype': 'int8',
     'sampling__temperature': 0.7,
     'sampling__top_p': 0.9,
     'sampling__top_k': 6,

@@ -276,6 +276,24 @@ def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     assert compiled == ['jit(prefill)', 'jit(score)']
 
 
+def test_keys_and_values_as_int8_are_planned():
+    sizes = {'model__arch__head_dim': 64, 'model__compute_dtype': 'bfloat16'}
+    sizes |= {'sampling__max_response_tokens': 49, 'sampling__num_rollouts': 8}
+    texts = [
+        plan.plan(tiny.make_config(**sizes, **x), topologies.parse('cpu:1'), ['decode'])
+        for x in ({}, {'sampling__cache_dtype': 'int8'})
+    ]
+    (whole, _), (half, _) = texts
+    assert 'keys and values in int8' in half
+    assert 'decode converts all keys and values from int8 for every token' in half
+    assert 'int8' not in whole
+    # 64 numbers of a key or value, and a scale of float32.
+    reads = r"prompts' keys and values ([\d.]+) kB, responses' ([\d.]+) kB"
+    pairs = zip(*(re.search(reads, x).groups() for x in (whole, half)), strict=True)
+    for x, y in pairs:
+        assert float(y) / float(x) == pytest.approx(68 / 128, rel=0.01)
+
+
 def test_a_reference_of_a_later_stage_is_planned():
     stages = {'kl': {'start': 2, 'reset_optimizer': False, 'loss': {'kl_coef': 0.1}}}
     always, later = (

@@ -306,6 +306,24 @@ def test_an_estimator_trains_and_survives_a_stop_before_each_step(
     tiny.assert_same_run(workdir, whole, last=2)
 
 
+def test_a_run_with_keys_and_values_as_int8_survives_a_stop(finished_run, tmp_path):
+    """It draws other tokens than the run without, and the learner weighs them."""
+    int8 = {'sampling__cache_dtype': 'int8', 'loss__sampler_weight_cap': 2.0}
+    config = tiny.make_config(**int8, train__steps=3)
+    whole, parts = (tiny.warm_copy(finished_run, tmp_path / x) for x in ('a', 'b'))
+    assert tiny.run(config, whole)
+    stop = mock.patch.object(
+        train.PreemptionGuard, 'requested', lambda self, step: step == 2
+    )
+    with stop:
+        assert not tiny.run(config, parts)
+    assert tiny.run(config, parts)
+    tiny.assert_same_run(parts, whole, last=3)
+    weights = [line['sampler_weight'] for line in tiny.metrics(whole, 'train')]
+    assert all(0.9 < x < 1.1 for x in weights)
+    assert any(abs(x - 1) > 1e-5 for x in weights)
+
+
 def test_a_run_older_than_the_kept_responses_goes_on(finished_run, tmp_path):
     """Its config lacks the field, and the experiment has it turned on."""
     workdir = tmp_path / 'run'

@@ -153,11 +153,16 @@ class SamplingConfig(SamplingOptions):
         max_response_tokens: the most tokens of a response, also in evaluation.
         max_cache_bytes: limit of a device's KV cache, also in evaluation. Rollouts that
             do not fit wait for others to end, which changes no token. 0: no limit.
+        cache_dtype: ``'int8'`` holds keys and values in half the bytes of bfloat16
+            (``models/quantized.py``). Responses are then drawn from another
+            distribution, which ``loss.sampler_weight_cap`` corrects. Evaluations do
+            without. ``''``: the dtype of ``model.compute_dtype``.
     """
 
     num_rollouts: int = count(1)
     max_response_tokens: int = count(1)
     max_cache_bytes: int = count(0, 10**15)
+    cache_dtype: str = one_of('', 'int8', off='')
 
 
 @section

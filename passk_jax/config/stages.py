@@ -36,6 +36,7 @@ _FIXED = (
     'sampling.num_rollouts',
     'sampling.max_response_tokens',
     'sampling.max_cache_bytes',
+    'sampling.cache_dtype',
     'loss.mask_truncated',
 )
 

@@ -8,6 +8,7 @@ is cached. attention_kernels.py has the accelerators' kernels for entire sequenc
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Generic
 
 import jax
@@ -31,10 +32,23 @@ class KeyValues(Generic[Leaf]):
     Attributes:
         keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as suffix or cache.
         values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
+        scales: of keys and values as int8 (quantized.py), float32 ``[P, C, 2, S]``;
+            ``[P, C, N, 2, T]``; ``None``: they have the working dtype.
     """
 
     keys: Leaf
     values: Leaf
+    scales: Leaf | None = None
+
+
+def map_slots(fn: Callable[..., jax.Array], *parts: KeyValues) -> KeyValues:
+    """Applies ``fn(*arrays, axis)`` to keys, values and scales, along their slots."""
+    first, *_ = parts
+    keys = fn(*(part.keys for part in parts), -1)
+    values = fn(*(part.values for part in parts), -2)
+    if first.scales is None:
+        return KeyValues(keys, values)
+    return KeyValues(keys, values, fn(*(part.scales for part in parts), -1))
 
 
 def attend(
@@ -119,30 +133,42 @@ def attend_masked(
     dtype = query.dtype
     lowest = jnp.finfo(jnp.float32).min
 
-    def product(a: jax.Array, b: jax.Array) -> jax.Array:
-        return jnp.matmul(a, b, preferred_element_type=jnp.float32)
-
-    logits = product(query.reshape(P, C, N, G * T, H), suffix.keys)
+    logits = _score(query.reshape(P, C, N, G * T, H), suffix)
     logits = logits.reshape(P, C, N, G, T, -1)
     logits = jnp.where(seen[:, None, :, None], logits, lowest)
     top = logits.max(axis=-1, keepdims=True)
     before = None
     if prefix is not None and seen_prefix is not None:
-        before = product(query.reshape(P, C, N * G * T, H), prefix.keys)
+        before = _score(query.reshape(P, C, N * G * T, H), prefix)
         before = before.reshape(P, C, N, G, T, -1)
         before = jnp.where(seen_prefix[:, None, :, None], before, lowest)
         top = jnp.maximum(top, before.max(axis=-1, keepdims=True))
     top = jax.lax.stop_gradient(top)
     weights = jnp.exp(logits - top)
     total = weights.sum(axis=-1, keepdims=True)
-    mixed = product(weights.astype(dtype).reshape(P, C, N, G * T, -1), suffix.values)
+    mixed = _mix(weights.reshape(P, C, N, G * T, -1), suffix, dtype)
     mixed = mixed.reshape(P, C, N, G, T, H)
     if prefix is not None and before is not None:
         weights = jnp.exp(before - top)
         total = total + weights.sum(axis=-1, keepdims=True)
-        shared = product(
-            weights.astype(dtype).reshape(P, C, N * G * T, -1), prefix.values
-        )
+        shared = _mix(weights.reshape(P, C, N * G * T, -1), prefix, dtype)
         mixed = mixed + shared.reshape(P, C, N, G, T, H)
     mixed = (mixed / total).astype(dtype)
     return mixed.transpose(0, 2, 4, 1, 3, 5).reshape(P, N, T, J, H)
+
+
+def _score(query: Float[Array, '*B M H'], part: KeyValues) -> Float[Array, '*B M S']:
+    """Multiplies queries by keys; the logits are float32."""
+    keys = part.keys.astype(query.dtype)
+    logits = jnp.matmul(query, keys, preferred_element_type=jnp.float32)
+    return logits if part.scales is None else logits * part.scales[..., :1, :]
+
+
+def _mix(
+    weights: Float[Array, '*B M S'], part: KeyValues, dtype: jnp.dtype
+) -> Float[Array, '*B M H']:
+    """Sums values by their weights, in products of a dtype; the sums are float32."""
+    if part.scales is not None:
+        weights = weights * part.scales[..., 1:, :]
+    operands = weights.astype(dtype), part.values.astype(dtype)
+    return jnp.matmul(*operands, preferred_element_type=jnp.float32)

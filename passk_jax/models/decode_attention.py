@@ -6,8 +6,8 @@ values its problem's rollouts share. A prompt is a ring that has not wrapped, so
 
 The plain form (attention.py) reads all slots. The kernel reads only the blocks that
 have a slot that is seen: its grid is a list of those blocks, whose length only the
-device knows. One call for the caches and one for the prompts are merged by their
-log-sums.
+device knows. It converts int8 to the working dtype on the chip. One call for the caches
+and one for the prompts are merged by their log-sums.
 """
 
 import dataclasses
@@ -100,7 +100,8 @@ def attend_newest(
         implementation: of ``attention_kernels.IMPLEMENTATIONS``: ``'splash'`` is the
             kernel here, any other the plain form.
         query: rotated queries, scaled by ``H ** -0.5``.
-        cache: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
+        cache: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``; as int8 also
+            scales.
         seen: the slots of the cache that each query sees; at least one.
         prefix: keys ``[P, C, H, S]`` and values ``[P, C, S, H]``.
         seen_prefix: the slots of the prompt that each query sees; perhaps none.
@@ -161,7 +162,7 @@ def _attend_parts(
     newest = jnp.broadcast_to(seen.newest, (P, N))
     own, of_own = attend(query, cache, newest, repeat_by_query(seen.counts))
     # The rollouts of a prompt share products, in K sets, each as large as fits.
-    prefix = KeyValues(keys=prefix.keys[:, :, None], values=prefix.values[:, :, None])
+    prefix = jax.tree.map(lambda x: x[:, :, None], prefix)
     heads, width = block_size(prefix.values)
     most = max(1, _STEP_NUMBERS // (heads * max(width, H) * G))
     K = next(sets for sets in range(-(-N // most), N + 1) if N % sets == 0)
@@ -186,7 +187,8 @@ def _attend_ring(
 
     Args:
         query: the queries.
-        ring: keys ``[P, C, #K, H, R]``, values ``[P, C, #K, R, H]``.
+        ring: keys ``[P, C, #K, H, R]``, values ``[P, C, #K, R, H]``; perhaps scales
+            ``[P, C, #K, 2, R]``.
         newest, counts, window: the slots that the queries see, as in :class:`Seen`.
         interpret: as ``pl.pallas_call`` takes it.
 
@@ -199,8 +201,11 @@ def _attend_ring(
     heads, width = block_size(ring.values)
     keys, key_axes = _order_as_stored(ring.keys, 'hb')
     values, value_axes = _order_as_stored(ring.values, 'bh')
+    arrays, axes = [keys, values], [key_axes, value_axes]
+    if ring.scales is not None:
+        arrays, axes = [*arrays, ring.scales], [*axes, 'sb']
     rings = 'pck' if num_rings == K else 'pc1'
-    sizes = {'c': heads, 'm': M, 'h': H, 'b': width, 'k': K}
+    sizes = {'c': heads, 'm': M, 'h': H, 'b': width, 'k': K, 's': 2}
     make_spec = functools.partial(_make_spec, sizes, pl.cdiv(R, width))
     results = make_spec('pckmh'), make_spec('pckm1')
     kernel = functools.partial(
@@ -216,7 +221,7 @@ def _attend_ring(
             num_scalar_prefetch=2,
             grid=(C // heads, jnp.maximum(num_steps, 1)),
             in_specs=tuple(
-                map(make_spec, ('pkm1', 'pckmh', rings + key_axes, rings + value_axes))
+                map(make_spec, ('pkm1', 'pckmh', *(rings + x for x in axes)))
             ),
             out_specs=results,
             scratch_shapes=[
@@ -229,7 +234,7 @@ def _attend_ring(
         cost_estimate=_estimate_cost(query, ring, min(R, window) or R),
         name='decode_attention',
         interpret=interpret,
-    )(steps, newest.reshape(-1), counts[..., None], query, keys, values)
+    )(steps, newest.reshape(-1), counts[..., None], query, *arrays)
     # A set that sees nothing has no step.
     seen = (counts > 0)[:, None, ..., None]
     return jnp.where(seen, mixed, 0), jnp.where(seen, sums, _LOWEST)
@@ -239,7 +244,7 @@ def _make_spec(sizes: dict[str, int], num_blocks: int, axes: str) -> pl.BlockSpe
     """Makes the part of an array that a step of the grid reads or writes.
 
     ``axes`` has a letter for each axis: problem, heads (c), set (k), queries (m), head
-    size (h), slots (b), or 1.
+    size (h), slots (b), scales (s), or 1.
     """
 
     def locate(heads: jax.Array, step: jax.Array, steps: Any, _: Any) -> Any:
@@ -263,18 +268,18 @@ def _kernel(
     query,
     keys,
     values,
-    mixed_out,
-    sums_out,
-    mixed,
-    total,
-    top,
-    *,
+    *others,
     num_slots: int,
     width: int,
     key_axes: str,
     value_axes: str,
 ) -> None:
-    """Adds a block of keys and values to the softmax of its set."""
+    """Adds a block of keys and values to the softmax of its set.
+
+    ``others`` are the scales, if keys and values are int8; the results; and what is
+    summed.
+    """
+    *scales, mixed_out, sums_out, mixed, total, top = others
     i, last = pl.program_id(1), pl.num_programs(1) - 1
     num_blocks = pl.cdiv(num_slots, width)
     number, block = steps[i] // num_blocks, steps[i] % num_blocks
@@ -295,15 +300,20 @@ def _kernel(
     ages = jnp.where(ages < 0, ages + num_slots, ages)
     seen = (ages < counts[...]) & (slot < num_slots)
     product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
-    logits = product(f'cmh,c{key_axes}->cmb', query[...], keys[...])
+    dtype = query.dtype
+    logits = product(f'cmh,c{key_axes}->cmb', query[...], keys[...].astype(dtype))
+    if scales:
+        logits = logits * scales[0][:, :1]
     logits = jnp.where(seen[None], logits, _LOWEST)
     new_top = jnp.maximum(top[...], logits.max(axis=2, keepdims=True))
     scale, weights = jnp.exp(top[...] - new_top), jnp.exp(logits - new_top)
-    block_values = values[...]
+    block_values, weighted = values[...].astype(dtype), weights
+    if scales:
+        weighted = jnp.where(seen[None], weights * scales[0][:, 1:], 0)
     if num_slots % width:
         # Past the end of the ring there may be anything.
         block_values = jnp.where(number_slots(value_axes) < num_slots, block_values, 0)
-    weighted = weights.astype(values.dtype)
+    weighted = weighted.astype(dtype)
     summed = product(f'cmb,c{value_axes}->cmh', weighted, block_values)
     mixed[...] = mixed[...] * scale + summed
     total[...] = total[...] * scale + weights.sum(axis=2, keepdims=True)
@@ -380,7 +390,8 @@ def _estimate_cost(
     """States the cost if each query sees so many slots, the most that it may."""
     pairs = query.size // query.shape[-1] * slots
     results = query.size * (query.dtype.itemsize + 4)
-    size = (ring.keys.nbytes + ring.values.nbytes) * slots // ring.values.shape[3]
+    num_bytes = sum(x.nbytes for x in jax.tree.leaves(ring))
+    size = num_bytes * slots // ring.values.shape[3]
     return pl.CostEstimate(
         flops=4 * pairs * query.shape[-1],
         transcendentals=pairs,

@@ -22,10 +22,11 @@ from jaxtyping import Array, Float, Int
 
 from passk_jax.models import attention_kernels, lora
 from passk_jax.models.arch import Arch
-from passk_jax.models.attention import KeyValues
+from passk_jax.models.attention import KeyValues, map_slots
 from passk_jax.models.decode_attention import Seen, attend_newest
 from passk_jax.models.master_weights import Axes, Streams, project, spread
 from passk_jax.models.parameters import Parameter, Table, kernel, vector
+from passk_jax.models.quantized import quantize
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
 
@@ -248,12 +249,11 @@ class Attention(nnx.Module):
         """Attends with the next token of each rollout; also returns the new cache."""
         (query,), keys, values = self._project((x,), (turn,))
         new = attention_kernels.key_values((keys[0], values[0]))
+        if cache.scales is not None:
+            new = quantize(new)
         # All sequences write one slot: a slice, never a scatter.
         write = jax.lax.dynamic_update_slice_in_dim
-        updated = KeyValues(
-            keys=write(cache.keys, new.keys, slot, 4),
-            values=write(cache.values, new.values, slot, 3),
-        )
+        updated = map_slots(lambda x, y, axis: write(x, y, slot, axis), cache, new)
         mixed = attend_newest(
             self.implementation, query, updated, seen, prefix, seen_prefix
         )

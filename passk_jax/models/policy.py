@@ -30,13 +30,13 @@ from passk_jax import sharding
 from passk_jax.errors import InputError
 from passk_jax.models import lora
 from passk_jax.models.arch import Arch
-from passk_jax.models.attention import KeyValues
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.experts import ROUTING, empty_routing
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.parameters import axes_at, axes_of_names, layers_apart
 from passk_jax.models.pictures import next_positions, place_features, prompt_positions
+from passk_jax.models.quantized import empty_layer, quantize
 from passk_jax.models.token_distribution import TokenScores, log_probs_and_entropies
 from passk_jax.models.transformer import Cache, Prefix, Transformer, cache_slots
 from passk_jax.models.vision import is_of_tower
@@ -69,6 +69,7 @@ class Policy:
         frozen_dtype: dtype of these; ``''``: that of the others.
         replay_routing: sampling keeps the experts of each token, and the learner runs
             the same ones.
+        quantizes_cache: decoding holds keys and values as int8 (quantized.py).
     """
 
     arch: Arch
@@ -77,6 +78,7 @@ class Policy:
     frozen: frozenset[str] = frozenset()
     frozen_dtype: str = ''
     replay_routing: bool = False
+    quantizes_cache: bool = False
 
     def __post_init__(self):
         if self.replay_routing and not self.arch.num_experts:
@@ -252,6 +254,8 @@ def prefill(
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
     assert layers is not None  # They are kept.
     shared = tuple(map(take_first_sequences, layers))
+    if policy.quantizes_cache:
+        shared = tuple(map(quantize, shared))
     routing = None
     if policy.replay_routing:
         routing = jnp.moveaxis(figures[ROUTING][0][:, :, 0], 0, 2)
@@ -263,15 +267,11 @@ def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
     """Makes a decode cache for at least the last ``num_tokens`` tokens of a rollout."""
-    arch = policy.arch
-    T, H = cache_slots(num_tokens), arch.head_dim
-    lead = (num_prompts, arch.num_kv_heads, num_rollouts)
-    axes = ('batch', 'kv_heads', 'rollouts', None, None)
-
-    def zeros(*shape: int) -> jax.Array:
-        return shard(jnp.zeros((*lead, *shape), jnp.dtype(arch.dtype)), *axes)
-
-    layers = tuple(KeyValues(zeros(H, T), zeros(T, H)) for _ in range(arch.num_layers))
+    arch, axes = policy.arch, ('batch', 'kv_heads', 'rollouts', None, None)
+    size = (num_prompts, arch.num_kv_heads, num_rollouts), cache_slots(num_tokens)
+    make = functools.partial(empty_layer, arch, *size, policy.quantizes_cache)
+    layers = tuple(make() for _ in range(arch.num_layers))
+    layers = jax.tree.map(lambda x: shard(x, *axes), layers)
     rows = num_prompts, num_rollouts
     lengths = shard(jnp.zeros(rows, jnp.int32), 'batch', 'rollouts')
     routing = empty_routing(arch, *rows) if policy.replay_routing else None

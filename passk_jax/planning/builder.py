@@ -20,7 +20,6 @@ from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
-from passk_jax.models.attention import KeyValues
 from passk_jax.models.experts import routing_dtype
 from passk_jax.models.frozen import (
     Weights,
@@ -29,6 +28,7 @@ from passk_jax.models.frozen import (
     split_weights,
 )
 from passk_jax.models.policy import Cache, Policy
+from passk_jax.models.quantized import empty_layer
 from passk_jax.models.transformer import Prefix
 from passk_jax.planning.flops import model_flops, picture_flops
 from passk_jax.sampling import sampler
@@ -251,7 +251,7 @@ class Builder:
         """
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
             return sampler.fit_grid(
-                self.policy.arch,
+                self.policy,
                 num_prompts=self.train.num_prompts,
                 num_rollouts=self.sampling.num_rollouts,
                 prompt_tokens=self.data.max_prompt_tokens,
@@ -281,14 +281,12 @@ class Builder:
     def prefix(self, num_prompts: int) -> Prefix[jax.ShapeDtypeStruct]:
         """Makes the shapes of the keys and values of ``num_prompts`` prompts."""
         arch, S = self.policy.arch, self.data.max_prompt_tokens
-        lead = (num_prompts, arch.num_kv_heads)
-        keys, values = (
-            self.array(PREFIX_AXES, (*lead, *trailing), jnp.dtype(arch.dtype))
-            for trailing in ((arch.head_dim, S), (S, arch.head_dim))
-        )
+        size, quantized = (num_prompts, arch.num_kv_heads), self.policy.quantizes_cache
+        layer = jax.eval_shape(lambda: empty_layer(arch, size, S, quantized))
+        layer = jax.tree.map(lambda x: self.array(PREFIX_AXES, x.shape, x.dtype), layer)
         lengths = self.array(('batch',), (num_prompts,), jnp.int32)
-        layers = (KeyValues(keys, values),) * arch.num_layers
         after = lengths if arch.vision else None
+        layers = (layer,) * arch.num_layers
         return Prefix(layers, lengths, self.prompt_routing(num_prompts), after)
 
     def forward_flops(self, *, responses: bool = True) -> float:

@@ -29,6 +29,7 @@ from passk_jax.config import CheckpointConfig, EvalConfig
 from passk_jax.learning import blocks
 from passk_jax.learning.update import Update
 from passk_jax.models.decode_attention import block_size
+from passk_jax.models.quantized import empty_layer
 from passk_jax.planning import decoding
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
@@ -39,6 +40,7 @@ from passk_jax.sampling.scheduled import grid, host
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.setup import evaluation as evaluations
+from passk_jax.setup.model import as_evaluated
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,7 +275,7 @@ def _decoder(
     def decoded(lengths: np.ndarray, work: Work, first: Size) -> tuple[float, float]:
         cells = lengths.size // (work.problems * work.rollouts)
         parts = replay(cut_into_cells(lengths, work), work, first, account, filled)
-        costs = [(x.steps, cost(x, cells)) for x in parts]
+        costs = [(x.steps, cost(x, cells, work.token_bytes)) for x in parts]
         low, high = (sum(n * seconds[i] for n, seconds in costs) for i in range(2))
         return low, high
 
@@ -282,8 +284,8 @@ def _decoder(
 
 def _step_cost(
     builder: Builder, decode: Analysis, factors: Factors
-) -> Callable[[Decoded, int], tuple[float, float]]:
-    """Makes a function of a grid and the number of cells: seconds of a step, twice."""
+) -> Callable[[Decoded, int, int], tuple[float, float]]:
+    """Makes a function of grid, cells and a token's bytes: seconds of a step, twice."""
     chip, arch = decode.topology.chip, builder.policy.arch
     work, first = builder.fit_grid()
     weights = shard_bytes(builder.decoding_weights())
@@ -294,16 +296,17 @@ def _step_cost(
         prompt = sum(min(prompt, x or prompt) for x in windows) / len(windows)
         full = first.total * np.diff(filled(np.array([ring - 1, ring]))).item()
 
-    def read(size: Size, slots: float) -> float:
-        return weights + (size.slots * prompt + slots) * work.token_bytes
+    def read(size: Size, slots: float, token_bytes: int) -> float:
+        return weights + (size.slots * prompt + slots) * token_bytes
 
     added = 1.0
     if decode.costs is not None:
-        added = decode.costs.memory / read(first, full)
+        added = decode.costs.memory / read(first, full, work.token_bytes)
     network = decode.seconds.get('network', 0.0)
 
-    def cost(of: Decoded, cells: int) -> tuple[float, float]:
-        traffic = added * read(of.size, of.slots) / chip.memory_bandwidth
+    def cost(of: Decoded, cells: int, token_bytes: int) -> tuple[float, float]:
+        num_bytes = added * read(of.size, of.slots, token_bytes)
+        traffic = num_bytes / chip.memory_bandwidth
         context = builder.data.max_prompt_tokens + of.tokens / of.size.total
         flops = decode_flops(
             arch, sequences=of.size.total * cells, context_tokens=context
@@ -325,10 +328,12 @@ def filled_slots(builder: Builder) -> Callable[[np.ndarray], np.ndarray] | None:
     arch, work = builder.policy.arch, builder.fit_grid()[0]
     if arch.attention != 'splash':
         return None
+    quantized = builder.policy.quantizes_cache
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        heads = sharding.local_size('kv_heads', arch.num_kv_heads)
-        shape = heads, 1, work.response_tokens, arch.head_dim
-        _, width = block_size(jax.ShapeDtypeStruct(shape, jnp.dtype(arch.dtype)))
+        lead = sharding.local_size('kv_heads', arch.num_kv_heads), 1
+        size = lead, work.response_tokens
+        layer = jax.eval_shape(lambda: empty_layer(arch, *size, quantized))
+        _, width = block_size(layer.values)
 
     def count_slots(steps: np.ndarray, window: int) -> np.ndarray:
         growing = np.minimum(steps, window) if window else steps
@@ -362,7 +367,7 @@ def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work,
         limit = limit or work.cache_bytes(first)
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         return sampler.fit_grid(
-            builder.policy.arch,
+            as_evaluated(builder.policy),
             num_prompts=size,
             num_rollouts=evaluation.num_responses,
             prompt_tokens=builder.data.max_prompt_tokens,

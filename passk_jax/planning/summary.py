@@ -41,11 +41,12 @@ def introduction(
     if topology.num_devices > topology.num_chips:
         chips += f', {topology.num_devices} devices'
     count_in_pass = train.micro_batch_rollouts
+    held = ', keys and values in int8' if builder.policy.quantizes_cache else ''
     part = f' with {count_in_pass} responses of each' if count_in_pass else ''
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}{_frozen(builder)}, products in {arch.dtype}, '
-        f'remat={arch.remat}, attention={arch.attention}.',
+        f'remat={arch.remat}, attention={arch.attention}{held}.',
         f'{topology.name}: {chips}, mesh {mesh}.',
         f'A step has {train.num_prompts} prompts of {builder.data.max_prompt_tokens} '
         f'tokens with {sampling.num_rollouts} responses of '
@@ -109,6 +110,12 @@ def notes(
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
+            attention = builder.policy.arch.attention
+            if builder.policy.quantizes_cache and attention != 'splash':
+                lines.append(
+                    'decode converts all keys and values from int8 for every token: '
+                    f'attention={attention} has no kernel that does it on the chip.'
+                )
             of_sampling = builder.sampling_run
             prefix = of_sampling.prefix(of_sampling.rows()[0])
             lines.append(

@@ -11,8 +11,8 @@ rollout depends only on (params, prompt, key, problem id, rollout index, setting
 rest of the batch, its order, the padding, the mesh, the memory and the number of
 rollouts do not change it. A larger token limit only extends it. This is exact in
 float32. Products of other shapes round differently, which may change a token: in
-bfloat16, and on a CPU where a head of a real vocabulary is the token table (see
-``score_tokens``).
+bfloat16, with keys and values as int8, where a number may take the next step, and on a
+CPU where a head of a real vocabulary is the token table (see ``score_tokens``).
 
 The plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost
 more than it can gain (cost.py). New values of the options or the stop tokens do not
@@ -23,15 +23,14 @@ from collections.abc import Sequence
 
 import jax
 import numpy as np
-from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
 from passk_jax.models import moved_weights
 from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.quantized import empty_layer
 from passk_jax.sampling import plain_loop
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import grid, host
@@ -77,7 +76,7 @@ def sample(
     )
     P, S = prompts.tokens.shape
     sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
-    work, first = fit_grid(policy.arch, max_cache_bytes=max_cache_bytes, **sizes)
+    work, first = fit_grid(policy, max_cache_bytes=max_cache_bytes, **sizes)
     params = moved_weights.weights_of_sampling(policy, params)
     account = open_account(params)
     inputs = (policy, params, prompts, key, request)
@@ -106,7 +105,7 @@ def schedules(
 
 
 def fit_grid(
-    arch: Arch,
+    policy: Policy,
     *,
     num_prompts: int,
     num_rollouts: int,
@@ -123,8 +122,10 @@ def fit_grid(
         ValueError: not even one response fits. Or rollouts would have to wait, but the
             mesh does not divide the batch, so every device holds all of it.
     """
-    heads = sharding.local_size('kv_heads', arch.num_kv_heads)
-    token_bytes = 2 * heads * arch.head_dim * jnp.dtype(arch.dtype).itemsize
+    arch = policy.arch
+    lead = (sharding.local_size('kv_heads', arch.num_kv_heads),)
+    token = jax.eval_shape(lambda: empty_layer(arch, lead, 1, policy.quantizes_cache))
+    token_bytes = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(token))
     work = Work(
         problems=sharding.local_size('batch', num_prompts),
         rollouts=sharding.local_size('rollouts', num_rollouts),

@@ -22,6 +22,7 @@ from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
+from passk_jax.models.policy import Policy
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
@@ -233,6 +234,13 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'the loss treats them as draws from all of it: loss.sampler_weight_cap=2 '
             'corrects this by importance weights'
         )
+    unweighted = not all(s.loss.sampler_weight_cap for s in stages)
+    if config.sampling.cache_dtype and unweighted:
+        logging.warning(
+            'sampling.cache_dtype=%r draws tokens from another distribution than the '
+            "learner's: loss.sampler_weight_cap=2 corrects this by importance weights",
+            config.sampling.cache_dtype,
+        )
     if config.model.param_dtype == 'bfloat16':
         logging.warning(
             'model.param_dtype=bfloat16 rounds most updates away: 2 % of the weights '
@@ -273,6 +281,18 @@ def warn_of_repeated_work(
         place = "'{}' of the mesh of sampling"
         sharding.warn_of_repeated_work(
             decode_mesh, place=place, batch=sampled, rollouts=responses
+        )
+
+
+def warn_of_conversion(policy: Policy) -> None:
+    """Warns if decoding converts all keys and values from int8 for every token."""
+    if policy.quantizes_cache and policy.arch.attention != 'splash':
+        logging.warning(
+            "sampling.cache_dtype='int8' saves memory and not time here: with "
+            'model.attention=%r every token converts all keys and values first, which '
+            'on a CPU made attention to 2,500 tokens 4 times slower; only splash, '
+            'for TPUs, converts on the chip',
+            policy.arch.attention,
         )
 
 

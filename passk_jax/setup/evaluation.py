@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from passk_jax import sharding
 from passk_jax.config import EvalConfig, ExperimentConfig
 from passk_jax.data.batches import TokenizedProblems
-from passk_jax.models.arch import Arch
+from passk_jax.models.policy import Policy
 from passk_jax.setup import capacity, memory
 
 # Of the memory of a device, the part that an evaluation takes is at most one of these.
@@ -75,7 +75,7 @@ def can_wait(evaluation: EvalConfig, rollout_shares: int) -> bool:
     return evaluation.num_responses % rollout_shares == 0
 
 
-def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+def cache_limit(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the most bytes of an evaluation's keys and values; 0: no limit.
 
     It is at most a part of the memory: a run may be evaluated on smaller devices.
@@ -85,7 +85,7 @@ def cache_limit(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
     if config.eval.batch_size or limit or not waits:
         return limit
     room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART
-    return min(memory.training_cache(config, arch, mesh), room)
+    return min(memory.training_cache(config, policy, mesh), room)
 
 
 def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:

@@ -15,11 +15,11 @@ from jax.sharding import Mesh
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
-from passk_jax.models.arch import Arch
 from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import sampler
 from passk_jax.setup.capacity import host_bytes
+from passk_jax.setup.model import as_evaluated
 
 _LESS = (
     ': smaller train.micro_batch_prompts, sampling.max_cache_bytes or '
@@ -74,7 +74,7 @@ def estimate_memory(
     chunk = min(config.model.head_chunk_tokens, tokens)
     return {
         'weights, optimizer and gradient': _state_bytes(config, policy, mesh),
-        'keys and values': check_cache(config, arch, mesh),
+        'keys and values': check_cache(config, policy, mesh),
         'activations': (2 if arch.dtype == 'bfloat16' else 4) * tokens * values,
         'logits': 3 * 4 * chunk * arch.vocab_size,
         'programs and libraries': 2**30,
@@ -111,24 +111,23 @@ def free_bytes() -> int:
         return host_bytes()
 
 
-def check_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+def check_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the largest KV cache of a device, in bytes.
 
     Raises InputError if ``sampling.max_cache_bytes`` is too small to sample with.
     """
-    largest = training_cache(config, arch, mesh)
+    largest = training_cache(config, policy, mesh)
     if size := config.eval.batch_size:
-        evaluated = _cache(
-            'evaluation', size, config.eval.num_responses, config, arch, mesh
-        )
-        largest = max(largest, evaluated)
+        sizes = size, config.eval.num_responses
+        evaluated = as_evaluated(policy)
+        largest = max(largest, _cache('evaluation', *sizes, config, evaluated, mesh))
     return largest
 
 
-def training_cache(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> int:
+def training_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the KV cache of a device in a training step, in bytes."""
     sizes = config.train.num_prompts, config.sampling.num_rollouts
-    return _cache('training', *sizes, config, arch, mesh)
+    return _cache('training', *sizes, config, policy, mesh)
 
 
 def _cache(
@@ -136,7 +135,7 @@ def _cache(
     num_prompts: int,
     num_rollouts: int,
     config: ExperimentConfig,
-    arch: Arch,
+    policy: Policy,
     mesh: Mesh,
 ) -> int:
     """Returns the KV cache of a device for a batch, whose name an error gives."""
@@ -144,7 +143,7 @@ def _cache(
     try:
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
             work, size = sampler.fit_grid(
-                arch,
+                policy,
                 num_prompts=num_prompts,
                 num_rollouts=num_rollouts,
                 prompt_tokens=config.data.max_prompt_tokens,

@@ -13,6 +13,7 @@ from passk_jax.models.arch import Arch, arch_from_scratch
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.processor import new_processor, read_processor
 from passk_jax.models.lora import Lora
+from passk_jax.models.policy import Policy
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.models.transformer import Transformer
 from passk_jax.models.vision import is_of_tower
@@ -99,6 +100,14 @@ def architecture(
     return dataclasses.replace(
         arch, attention=attention, experts=kind, lora=Lora.configured(config.lora)
     )
+
+
+def as_evaluated(policy: Policy) -> Policy:
+    """Returns a policy as evaluations sample from it, with keys and values as they are.
+
+    Nothing learns from their routing.
+    """
+    return dataclasses.replace(policy, replay_routing=False, quantizes_cache=False)
 
 
 def from_scratch(config: ModelConfig, *, vocab_size: int, image_token: int = 1) -> Arch:

@@ -114,7 +114,7 @@ class Setup:
         )
         config = dataclasses.replace(self.config, task=task, data=data)
         model.check_positions(config.model, config.data, config.sampling)
-        memory.check_cache(config, self.policy.arch, self.decode_mesh)
+        memory.check_cache(config, self.policy, self.decode_mesh)
         return dataclasses.replace(self, config=config, task=_task(config))
 
     def encode(self, problem: Problem) -> list[int]:
@@ -248,11 +248,9 @@ class Setup:
         """Makes the verb that evaluates, with the sampling options of ``eval``."""
         config = self.config.eval
         sample = self._sample(config.options, config.num_responses)
-        limit = evaluation.cache_limit(self.config, self.policy.arch, self.decode_mesh)
+        limit = evaluation.cache_limit(self.config, self.policy, self.decode_mesh)
         sample = dataclasses.replace(sample, max_cache_bytes=limit)
-        # Nothing learns from an evaluation.
-        policy = dataclasses.replace(self.policy, replay_routing=False)
-        sample = dataclasses.replace(sample, policy=policy)
+        sample = dataclasses.replace(sample, policy=model.as_evaluated(self.policy))
         return Evaluate(sample, config, self.keys)
 
     def _sample(self, options: SamplingOptions, num_rollouts: int) -> Sample:
@@ -336,7 +334,6 @@ def make_setup(config: ExperimentConfig) -> Setup:
     model.check_pictures(config.data, arch)
     checks.check_packing(config, mesh)
     decode_mesh = _decode_mesh(config, arch, mesh)
-    memory.check_cache(config, arch, decode_mesh)
     policy = Policy(
         arch,
         head_chunk_tokens=config.model.head_chunk_tokens,
@@ -344,7 +341,9 @@ def make_setup(config: ExperimentConfig) -> Setup:
         frozen=model.frozen_names(config.model, arch),
         frozen_dtype=config.model.frozen_dtype,
         replay_routing=config.model.replay_routing,
+        quantizes_cache=config.sampling.cache_dtype == 'int8',
     )
+    memory.check_cache(config, policy, decode_mesh)
     # It refuses a loss of experts without experts, before any weights are read.
     for stage in stages_of(config):
         BatchLoss.configured(policy, stage.config.loss, stage.config.sampling)
@@ -359,6 +358,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         mesh.devices.flat[0].device_kind,
     )
     checks.warn_of_repeated_work(config, mesh, decode_mesh)
+    checks.warn_of_conversion(policy)
     evaluation.warn_of_idle_devices(config, mesh)
     if platform == 'cpu' and config.model.compute_dtype == 'bfloat16':
         logging.warning(

@@ -205,6 +205,10 @@ def test_a_list_is_refused_in_a_config_file():
             {'loss.sampler_weight_cap': 0.5},
             'sampler_weight_cap=0.5 must be 0 .* or at least',
         ),
+        (
+            {'sampling.cache_dtype': 'int4'},
+            r"sampling.cache_dtype='int4' must be one of \('', 'int8'\)",
+        ),
         ({'train.pack_sizes': -1}, 'train.pack_sizes=-1 must lie in'),
         ({'train.pack_sizes': 1}, 'train.pack_sizes=1 would pack nothing'),
         (

@@ -114,6 +114,10 @@ def test_json_keeps_the_stages():
             r'stages\.a\.sampling\.num_rollouts=8 cannot differ between the stages',
         ),
         (
+            {'a': stage(3, sampling={'cache_dtype': 'int8'})},
+            r"stages\.a\.sampling\.cache_dtype='int8' cannot differ between the stages",
+        ),
+        (
             {'a': stage(3, optimizer={'name': 'sgd'})},
             r"stages\.a: optimizer\.name is 'adamw' before and 'sgd' here",
         ),

@@ -1,5 +1,6 @@
 """Attention of the newest tokens: the kernel, interpreted, and the plain form."""
 
+import dataclasses
 import functools
 from unittest import mock
 
@@ -12,6 +13,7 @@ from passk_jax import sharding
 from passk_jax.models import attention_kernels, decode_attention
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.decode_attention import newest_seen
+from passk_jax.models.quantized import quantize
 
 attend_filled = functools.partial(decode_attention.attend_filled, interpret=True)
 # Relative to values of deviation 1; bfloat16 rounds weights and results to 2 ** -8.
@@ -39,6 +41,10 @@ def random_inputs(
     return query, cache, seen, prefix, seen_prefix
 
 
+def in_int8(query, cache, seen, prefix, seen_prefix):
+    return query, quantize(cache), seen, quantize(prefix), seen_prefix
+
+
 def attend_plainly(*inputs):
     return decode_attention.attend_newest('plain', *inputs)
 
@@ -63,16 +69,19 @@ SHAPES = {
 @pytest.mark.parametrize('shape', SHAPES)
 @pytest.mark.parametrize('window', [0, 1, 5, 600])
 @pytest.mark.parametrize('dtype', TOLERANCES)
-def test_the_kernel_equals_the_plain_form(shape, window, dtype):
+@pytest.mark.parametrize('int8', [False, True])
+def test_the_kernel_equals_the_plain_form(shape, window, dtype, int8):
     inputs = random_inputs(window=window, dtype=dtype, **SHAPES[shape])
+    inputs = in_int8(*inputs) if int8 else inputs
     have = jax.jit(attend_filled)(*inputs)
     assert_close(have, attend_plainly(*inputs), TOLERANCES[dtype])
 
 
 def test_many_rollouts_of_a_prompt_attend_in_sets():
-    inputs = random_inputs(N=6, R=16)
+    whole = random_inputs(N=6, R=16)
     with mock.patch.object(decode_attention, '_STEP_NUMBERS', 4 * 2 * 20 * 2):
-        assert_close(attend_filled(*inputs), attend_plainly(*inputs))
+        for inputs in (whole, in_int8(*whole)):
+            assert_close(attend_filled(*inputs), attend_plainly(*inputs))
 
 
 @pytest.mark.parametrize('cores', [1, 2])
@@ -103,10 +112,12 @@ def test_an_array_is_read_in_the_order_with_the_fewest_pads(H, R, keys, values):
     assert (axes, stored.shape[-1]) == (values, H if values == 'bh' else R)
 
 
+@pytest.mark.parametrize('int8', [False, True])
 @pytest.mark.parametrize('window', [0, 300])
-def test_blocks_without_a_slot_that_is_seen_are_not_read(window):
+def test_blocks_without_a_slot_that_is_seen_are_not_read(window, int8):
     """A weight of 0 would not hide that their values are no numbers."""
     inputs = random_inputs(R=2048, S=1500, slot=100, window=window)
+    inputs = in_int8(*inputs) if int8 else inputs
     query, cache, seen, prefix, seen_prefix = inputs
 
     def spoil(ring, seen, rows):
@@ -118,6 +129,9 @@ def test_blocks_without_a_slot_that_is_seen_are_not_read(window):
         unread = unread[..., : visible.shape[-1]]
         assert unread.any()
         unread = unread[:, None] if rows else unread.all(axis=1)[:, None]
+        if int8:
+            scales = jnp.where(unread[..., None, :], jnp.nan, ring.scales)
+            return dataclasses.replace(ring, scales=scales)
         return KeyValues(
             keys=jnp.where(unread[..., None, :], jnp.nan, ring.keys),
             values=jnp.where(unread[..., None], jnp.nan, ring.values),
@@ -195,9 +209,10 @@ def place(inputs):
 @pytest.mark.parametrize(
     ('sizes', 'gathers'), [((1, 2, 2, 2), False), ((2, 1, 1, 4), True)]
 )
-@pytest.mark.parametrize('window', [0, 9])
-def test_on_a_mesh_each_device_reads_its_caches(sizes, gathers, window):
+@pytest.mark.parametrize(('window', 'int8'), [(0, False), (9, False), (0, True)])
+def test_on_a_mesh_each_device_reads_its_caches(sizes, gathers, window, int8):
     inputs = random_inputs(P=4, N=2, R=48, S=48, window=window)
+    inputs = in_int8(*inputs) if int8 else inputs
     want = attend_plainly(*inputs)
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh):

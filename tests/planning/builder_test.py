@@ -33,8 +33,11 @@ def test_a_function_that_does_not_say_where_its_result_lies_is_refused(builder):
         builder.constrained(lambda: jnp.zeros((8,)))
 
 
-def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder):
+@pytest.mark.parametrize('int8', [False, True])
+def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder, int8):
     """The sampler's own functions, compiled, against what their constraints say."""
+    policy = dataclasses.replace(builder.policy, quantizes_cache=int8)
+    builder = dataclasses.replace(builder, policy=policy)
     sizes = {'num_prompts': 8, 'num_rollouts': 4, 'num_tokens': 4}
 
     def made():

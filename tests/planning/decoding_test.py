@@ -2,6 +2,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pytest
 
 from passk_jax import sampling
 from passk_jax.models import policy as policies
@@ -65,8 +66,11 @@ def sampled(builder, monkeypatch):
     raise AssertionError('sampling ran the plain loop')
 
 
-def test_the_schedule_is_called_with_what_is_planned(monkeypatch):
+@pytest.mark.parametrize('int8', [False, True])
+def test_the_schedule_is_called_with_what_is_planned(monkeypatch, int8):
     builder = make_builder(tiny.make_config(**SCHEDULED))
+    policy = dataclasses.replace(builder.policy, quantizes_cache=int8)
+    builder = dataclasses.replace(builder, policy=policy)
     assert decoding.is_scheduled(builder)
     call = decoding.call(builder)
     assert call.function is device.advance

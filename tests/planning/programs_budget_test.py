@@ -77,7 +77,7 @@ def test_it_is_what_the_sampler_begins_with(limited):
     _, builder, limit = limited
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
         work, first = sampler.fit_grid(
-            builder.policy.arch,
+            builder.policy,
             num_prompts=8,
             num_rollouts=8,
             prompt_tokens=builder.data.max_prompt_tokens,

@@ -234,6 +234,22 @@ def test_an_evaluation_in_one_call_takes_less_than_one_in_small_batches(planned)
     assert found < 0.6 * other
 
 
+def test_only_the_steps_have_keys_and_values_as_int8(planned):
+    config, builder, analyses = planned
+    policy = dataclasses.replace(builder.policy, quantizes_cache=True)
+    int8 = dataclasses.replace(builder, policy=policy)
+    whole, half = (
+        simulation.simulate(x, analyses, assume(config, num_problems=400))
+        for x in (builder, int8)
+    )
+    assert half.of_step['decode'][0] < whole.of_step['decode'][0]
+    # Of no more memory than a step's.
+    assert half.besides['evaluation'][0] >= whole.besides['evaluation'][0]
+    work, _ = builder.fit_grid()
+    evaluated, _ = simulation._grid_of(int8, config.eval, 400)
+    assert evaluated.token_bytes == work.token_bytes > int8.fit_grid()[0].token_bytes
+
+
 def test_where_compute_is_the_limit_it_is_counted(planned):
     _, builder, analyses = planned
     decode = analyses['decode']
@@ -241,7 +257,7 @@ def test_where_compute_is_the_limit_it_is_counted(planned):
     topology = dataclasses.replace(decode.topology, chip=slow)
     decode = dataclasses.replace(decode, topology=topology)
     cost = simulation._step_cost(builder, decode, simulation.Factors())
-    _, first = builder.fit_grid()
+    work, first = builder.fit_grid()
     cells = 8 // 2
     flops = decode_flops(
         builder.policy.arch,
@@ -249,7 +265,8 @@ def test_where_compute_is_the_limit_it_is_counted(planned):
         context_tokens=builder.data.max_prompt_tokens + 32,
     )
     # However few slots windows leave to read.
-    low, high = cost(Decoded(1, first, 32, 1.0, 32.0 * first.total), cells)
+    decoded = Decoded(1, first, 32, 1.0, 32.0 * first.total)
+    low, high = cost(decoded, cells, work.token_bytes)
     assert low == pytest.approx(flops / 8e6)
     assert high == pytest.approx(flops / 8e6 / 0.45)
 

@@ -63,6 +63,7 @@ KINDS = {
         'model__lora__alpha': 4.0,
         'model__lora__targets': ('q_proj,down_proj',),
     },
+    'int8': {'sampling__cache_dtype': 'int8'},
     'experts': {
         'model__family': 'qwen3_moe',
         'model__arch__num_experts': 4,

@@ -38,7 +38,9 @@ def select(prompts: Prompts, index) -> Prompts:
     return jax.tree.map(lambda x: x[index], prompts)
 
 
-def assert_same(found: Rollouts, expected: Rollouts, problems=slice(None)):
+def assert_same(
+    found: Rollouts, expected: Rollouts, problems=slice(None), *, atol=1e-5
+):
     """The same tokens exactly; the same figures as float32 sums in any order."""
     N, T = found.tokens.shape[1:]
     for name in ('tokens', 'lengths', 'stopped'):
@@ -47,7 +49,7 @@ def assert_same(found: Rollouts, expected: Rollouts, problems=slice(None)):
         np.testing.assert_array_equal(getattr(found, name), want)
     for name in FIGURES:
         want = np.asarray(getattr(expected, name))[problems, :N, :T]
-        np.testing.assert_allclose(getattr(found, name), want, atol=1e-5)
+        np.testing.assert_allclose(getattr(found, name), want, atol=atol)
 
 
 @pytest.fixture(scope='module')

@@ -75,9 +75,7 @@ def test_sampling_keeps_the_experts_that_the_learner_would_choose(max_cache_byte
 def test_the_schedule_was_run():
     policy, _, _ = make()
     sizes = {'num_prompts': P, 'num_rollouts': N, 'prompt_tokens': 5}
-    fit = functools.partial(
-        sampler.fit_grid, policy.arch, **sizes, max_response_tokens=T
-    )
+    fit = functools.partial(sampler.fit_grid, policy, **sizes, max_response_tokens=T)
     work, first = fit(max_cache_bytes=25_000)
     assert first != work.everything
     work, first = fit(max_cache_bytes=0)

@@ -95,7 +95,7 @@ def plain(policy, params, prompts, **changes):
 def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
     P, S = prompts.tokens.shape
     work, _ = sampler.fit_grid(
-        policy.arch,
+        policy,
         num_prompts=P,
         num_rollouts=num_rollouts,
         prompt_tokens=S,

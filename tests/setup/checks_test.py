@@ -63,6 +63,8 @@ def published(**changes):
         ({'sampling__min_p': 0.1}, 'cuts the distribution of the tokens'),
         ({'sampling__top_p': 0.9, 'loss__sampler_weight_cap': 2.0}, None),
         ({'eval__top_p': 0.9}, None),
+        ({'sampling__cache_dtype': 'int8'}, "cache_dtype='int8' draws tokens from"),
+        ({'sampling__cache_dtype': 'int8', 'loss__sampler_weight_cap': 2.0}, None),
         ({'model__param_dtype': 'bfloat16'}, 'rounds most updates away: 2 % of'),
         ({'model__compute_dtype': 'bfloat16'}, None),
         ({'loss__kl_estimator': 'k1'} | KL, 'k1 has no gradient in expectation'),

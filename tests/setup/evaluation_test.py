@@ -7,6 +7,7 @@ import pytest
 
 from passk_jax import sharding
 from passk_jax.setup import evaluation, memory
+from passk_jax.setup.model import as_evaluated
 from tests import tiny
 
 
@@ -53,12 +54,25 @@ def test_what_cannot_wait_has_batches_of_a_training_step(responses, pictured, wa
 
 def test_an_evaluation_of_all_has_the_memory_of_a_step():
     setup = tiny.make_setup(tiny.make_config(eval__batch_size=0))
-    of_step = memory.training_cache(setup.config, setup.policy.arch, setup.mesh)
+    of_step = memory.training_cache(setup.config, setup.policy, setup.mesh)
     assert setup.evaluate().sample.max_cache_bytes == of_step > 0
     setup = tiny.make_setup(tiny.make_config())
     assert setup.evaluate().sample.max_cache_bytes == 0
     limited = tiny.make_config(eval__batch_size=0, sampling__max_cache_bytes=10**6)
     assert tiny.make_setup(limited).evaluate().sample.max_cache_bytes == 10**6
+
+
+def test_only_training_holds_keys_and_values_as_int8():
+    setup = tiny.make_setup(tiny.make_config(sampling__cache_dtype='int8'))
+    assert setup.sample().policy.quantizes_cache
+    assert not setup.evaluate().sample.policy.quantizes_cache
+    sizes = setup.config, setup.policy, setup.mesh
+    whole = memory.training_cache(setup.config, as_evaluated(setup.policy), setup.mesh)
+    # Eight numbers and a scale, in the place of eight numbers of float32.
+    assert memory.training_cache(*sizes) / whole == 12 / 32
+    # The memory of an evaluation with batches of its own is that of its dtype.
+    config = tiny.make_config(sampling__cache_dtype='int8', eval__batch_size=64)
+    assert memory.check_cache(config, *sizes[1:]) > 2 * memory.training_cache(*sizes)
 
 
 def test_it_is_no_more_than_half_of_a_device(monkeypatch):

@@ -240,6 +240,13 @@ def test_what_does_not_exist_is_named(key, value, message):
         tiny.make_setup(tiny.make_config(**{key: value}))
 
 
+@pytest.mark.parametrize('dtype', ['', 'int8'])
+def test_it_is_said_that_a_cpu_converts_the_cache_for_every_token(dtype, caplog):
+    tiny.make_setup(tiny.make_config(sampling__cache_dtype=dtype))
+    said = "with model.attention='plain' every token converts all keys and values"
+    assert (said in caplog.text) == bool(dtype)
+
+
 def test_a_cache_too_small_for_anything_is_an_error_at_once():
     config = tiny.make_config(sampling__max_cache_bytes=1)
     message = r'training: sampling.max_cache_bytes=1 is too small'

@@ -55,6 +55,7 @@ def test_the_network_is_the_configured_one(setup):
     assert setup.policy.frozen == {'final_norm.scale'}
     assert setup.policy.frozen_dtype == 'float32'
     assert setup.policy.replay_routing
+    assert setup.policy.quantizes_cache
     # Of qwen3_moe, and not of the qwen2 that tests/tiny.py has.
     assert (arch.qk_norm, arch.qkv_bias) == (True, False)
     assert setup.policy.head_chunk_tokens == 64

@@ -17,7 +17,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Int
 
 from passk_jax import sharding
-from passk_jax.models.attention import KeyValues
+from passk_jax.models.attention import KeyValues, map_slots
 from passk_jax.models.policy import Prefix
 from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
@@ -145,7 +145,7 @@ def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValu
         pads[axis] = (0, ring - x.shape[axis])
         return shard(jnp.pad(x, pads), *_CACHE_AXES)
 
-    return KeyValues(keys=longer(layer.keys, 4), values=longer(layer.values, 3))
+    return map_slots(longer, layer)
 
 
 def refilled(state: State) -> State:

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from passk_jax.models import policy as policies
+from passk_jax.models.attention import KeyValues
+from passk_jax.models.quantized import quantize
 from passk_jax.sampling.scheduled import state
 
 G, C, K, H, RING = 2, 1, 3, 2, 5
@@ -11,7 +12,7 @@ G, C, K, H, RING = 2, 1, 3, 2, 5
 
 def cache():
     keys = np.random.default_rng(0).normal(size=(G, C, K, H, RING))
-    return policies.KeyValues(keys=keys, values=keys.swapaxes(3, 4))
+    return KeyValues(keys=keys, values=keys.swapaxes(3, 4))
 
 
 def test_rows_move_with_all_that_is_theirs():
@@ -24,6 +25,20 @@ def test_rows_move_with_all_that_is_theirs():
             want = layer.keys[old // K, :, old % K].astype(np.float32)
             np.testing.assert_array_equal(moved.keys[g, :, 0], want)
             np.testing.assert_array_equal(moved.values[g, :, 0], want.swapaxes(1, 2))
+
+
+def test_scales_go_where_their_keys_and_values_go():
+    layer = quantize(cache())
+    source = np.array([[4], [0], [2]], np.int32)
+    moved = state.move_cache(layer, source)
+    longer = state.lengthen(layer, np.int32(2), ring=8)
+    assert longer.scales.shape == (G, C, K, 2, 8)
+    order = (2 + np.arange(RING)) % RING
+    np.testing.assert_array_equal(longer.scales[..., :RING], layer.scales[..., order])
+    np.testing.assert_array_equal(longer.keys[..., :RING], layer.keys[..., order])
+    for g, old in enumerate(source[:, 0]):
+        want = layer.scales[old // K, :, old % K]
+        np.testing.assert_array_equal(moved.scales[g, :, 0], want)
 
 
 @pytest.mark.parametrize('oldest', [None, 0, 1, RING - 1])
