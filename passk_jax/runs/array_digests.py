@@ -35,7 +35,7 @@ def describe(arrays: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """
     if not arrays:
         return {}, []
-    rows = hosts.fetch(_stack([_summary(array) for array in arrays.values()]))
+    rows = hosts.fetch(_summarize([*arrays.values()]))
     described, bad = {}, []
     for (name, array), (finite, *words) in zip(arrays.items(), rows, strict=True):
         described[name] = f'{kind(array)} ' + ''.join(f'{x:08x}' for x in words)
@@ -49,6 +49,12 @@ def kind(array: Any) -> str:
 
 
 @jax.jit
+def _summarize(arrays: list[jax.Array]) -> jax.Array:
+    """Returns ``[A, 3]`` uint32, a row of :func:`_summary` for each of A arrays."""
+    # One program, and one array: each fetched array is a message between processes.
+    return jnp.stack([_summary(x) for x in arrays])
+
+
 def _summary(x: jax.Array) -> jax.Array:
     """Returns ``[3]`` uint32: whether all is finite (1 or 0), and two digest words.
 
@@ -64,12 +70,6 @@ def _summary(x: jax.Array) -> jax.Array:
     terms = _mix(bits ^ _mix(position + np.uint32(_SALT)))
     words = [_sum(terms), _sum(_mix(terms + np.uint32(_SALT)))]
     return jnp.stack([jnp.isfinite(x).all().astype(jnp.uint32), *words])
-
-
-@jax.jit
-def _stack(rows: list[jax.Array]) -> jax.Array:
-    # One array for all rows: each fetched array is a message between processes.
-    return jnp.stack(rows)
 
 
 def _bits(x: jax.Array) -> jax.Array:
