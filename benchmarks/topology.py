@@ -5,8 +5,8 @@
 It needs the TPU compiler (the extra 'tpu') but no TPU, and runs nothing. The model has
 the shape of Qwen2.5-7B with fewer layers; float32 weights and AdamW, products in
 bfloat16, fsdp over all chips. Both sides make one update of the same prompts and
-responses, all of full length, in one pass. Each recomputes whole layers, as its own
-defaults and examples do, and clips gradients.
+responses, all of full length, with a pass large enough for all (packed rows may make
+more). Both recompute whole layers, as our defaults and tunix's examples do.
 
 * ``passk_jax`` has the defaults of ``configs/enigmata.py``: packed rows, and a compiler
   option of the chip. ``passk_jax, plain`` has a row a response and no such option.
@@ -14,8 +14,7 @@ defaults and examples do, and clips gradients.
   own. It repeats each prompt for its responses.
 
 planning/analysis.py reads every compiled program, a peer's too. CPU seconds are those
-of tracing, compiling and reading. They are of one process each, and those of the peer's
-compilation have the compiler's default options.
+of tracing, compiling and reading, in a process for each side.
 """
 
 import argparse
@@ -44,7 +43,7 @@ SIDES: Mapping[str, tuple[str, bool]] = {
     'passk_jax, plain': ('topology_ours', True),
     'tunix': ('topology_tunix', True),
 }
-"""Name -> module, and whether it is compiled with the compiler's default options."""
+"""Name -> module, and :attr:`Job.plain`, which tunix ignores."""
 
 
 @dataclasses.dataclass(frozen=True)
