@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import os
 import pathlib
 import random
@@ -24,11 +25,19 @@ from benchmarks import (
     ours,
     puzzles,
     sides,
+    topology,
+    topology_ours,
 )
 from benchmarks import work as works
 from benchmarks.group_learner import gradient_gap
 from benchmarks.transformers_trl import needed_gflop
+from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
+from passk_jax.planning.analysis import Analysis, Memory
+from passk_jax.planning.chips import GIB
+from passk_jax.planning.flops import Flops
+from passk_jax.planning.hlo_costs import Costs, Traffic
+from passk_jax.planning.topologies import parse
 from passk_jax.tasks.enigmata.table import PUZZLES
 from tests import tiny
 
@@ -38,6 +47,7 @@ COMMANDS = (
     'adapters',
     'int8_cache',
     'tunix',
+    'topology',
     'transformers_trl',
     'long_tail',
     'growth',
@@ -305,3 +315,63 @@ def test_int8_is_compared_with_the_same_tokens_and_outliers_change_no_attention(
 def test_the_effective_size_of_weights():
     assert int8_cache.effective_size(np.full(7, 0.3)) == pytest.approx(1)
     assert int8_cache.effective_size(np.array([1.0, 0, 0, 0])) == pytest.approx(1 / 4)
+
+
+JOB = topology.Job('cpu:8', 2, 16, 4, prompt_tokens=24, response_tokens=8)
+
+
+def compiled(costs: Costs | None) -> dict[str, object]:
+    """What a side answers about a program, with its CPU seconds."""
+    memory = Memory(2 * GIB, 0.0, 3 * GIB, 0.0, 16 * GIB)
+    program = topology_ours.program(JOB)
+    analysis = Analysis(program, parse('cpu:8'), memory, Flops(8e12), costs)
+    return {'cpu': 61.4, **topology.figures(analysis)}
+
+
+def test_sides_on_a_topology_are_columns_of_one_table():
+    costs = Costs(1e12, 5e9, {'all-gather': Traffic(1_200, 2.5e9)}, 0)
+    # As a side writes them. The second needs more memory than there is.
+    answers = json.loads(json.dumps({'a': compiled(costs), 'b': compiled(None)}))
+    have = {label: cells for label, *cells in topology.rows(answers, JOB)}
+    # 8 devices x 1 TFLOP for 16 x 4 x 8 response tokens.
+    assert have == {
+        'a chip': ['a', 'b'],
+        'FLOP': ['1 T', '1 T'],
+        'FLOP a response token': ['15.6 G', '15.6 G'],
+        'arguments': ['2.00 GiB', '2.00 GiB'],
+        'temporaries': ['3.00 GiB', '3.00 GiB'],
+        'memory traffic': ['5 GB', '-'],
+        'all-gather': ['1,200 x, 2.5 GB', '-'],
+        'CPU seconds to compile': ['61', '61'],
+    }
+
+
+@pytest.mark.parametrize('plain', [False, True])
+def test_our_side_of_a_topology_makes_one_update_of_the_job(plain):
+    job = dataclasses.replace(JOB, plain=plain)
+    assert topology.Job(**json.loads(json.dumps(dataclasses.asdict(job)))) == job
+    program = topology_ours.program(job)
+    state, rollouts, *_ = program.arguments
+    assert dict(program.mesh.shape)['fsdp'] == job.num_devices == 8
+    assert rollouts.tokens.shape == (16, 4, 8)
+    assert rollouts.prompts.tokens.shape == (16, 24)
+    assert program.num_tokens == job.num_tokens == 512
+    # Qwen2.5-7B without 26 of its 28 layers.
+    assert (
+        sum(x.size for x in state.params.values()) == 7_615_616_512 - 26 * 233_057_792
+    )
+    train = topology_ours.make_config(job).train
+    assert train.num_prompts == train.mini_batch_prompts == train.micro_batch_prompts
+    assert (train.packing, train.scoped_vmem_kib) == (
+        ('prompts', 0) if plain else ('rows', -1)
+    )
+
+
+def test_a_topology_without_its_compiler_or_with_too_few_prompts_is_named(monkeypatch):
+    with pytest.raises(InputError, match='prompts=12 must be a multiple of the 8'):
+        dataclasses.replace(JOB, prompts=12)
+    with pytest.raises(InputError, match="topology 'v5p:4x4'"):
+        dataclasses.replace(JOB, topology='v5p:4x4')
+    monkeypatch.setattr(topology.importlib.util, 'find_spec', lambda name: None)
+    with pytest.raises(InputError, match='compiler is not installed'):
+        topology.measure('tunix', JOB, sys.executable)
