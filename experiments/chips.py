@@ -3,11 +3,11 @@
     python -m experiments.chips
 
 It plans configs/smollm2.py with each model on each topology, trained as a whole and by
-adapters, in processes of their own (``python -m passk_jax.plan --fit``, of the program
-``train``, which needs most), and writes experiments/plans/chips.md. It needs the TPU
-compiler (``pip install -e '.[tpu]'``), no chip and no network; all plans take about two
-hours of a core. They stay in the directory ``--workdir``: the same command makes only
-those that are missing.
+adapters, in processes of their own (``python -m passk_jax.plan --fit``, of the programs
+that need most), and writes experiments/plans/chips.md. It needs the TPU compiler
+(``pip install -e '.[tpu]'``), no chip and no network; all plans take about two hours of
+a core. They stay in the directory ``--workdir``: the same command makes only those that
+are missing.
 """
 
 import dataclasses
@@ -54,6 +54,8 @@ KINDS = {
     ),
 }
 """What is trained -> the flags that say so."""
+PROGRAMS = {'all': ('train',), 'adapters': ('train', 'decode')}
+"""What is trained -> the programs that may need most; sampling merges adapters."""
 _FITS = 'These settings fit'
 _PAGE = """# Which model on which chips
 
@@ -66,28 +68,29 @@ float32, products in bfloat16, a step of 8 prompts of 128 tokens with 16 respons
 base in bfloat16 alone: `{adapters}`. No chip was used. [plans](README.md) explains
 plans.
 
-A cell has what training needs of a device's memory, in GiB, and a time that no update
-can beat at the chip's published peaks. Decoding, evaluations and compilation come on
-top, and real updates take several times as long. For the GPUs, which are planned from
-shapes alone, both are on the low side: for Qwen2.5-0.5B the same estimate is 9.1 GiB,
-and the compiler of v5e takes 12.4.
+A cell has what a run needs of a device's memory, in GiB, and a time that no update can
+beat at the chip's published peaks. A full update needs more than sampling does; under
+adapters both are planned, and the larger counts. The time of decoding, evaluations and
+compilation comes on top, and real updates take several times as long. For the GPUs,
+which are planned from shapes alone, both are on the low side: for Qwen2.5-0.5B the same
+estimate is 9.1 GiB, and the compiler of v5e takes 14.2.
 
 {table}
 {flags}
-What does not fit would need fewer bytes a parameter: AdamW in float32 holds 12, and a
-gradient takes 4 more. Under adapters the base has 2, and its merged copy for sampling 2
-more. No other setting changes that without changing what is trained; more chips do
-([plans](README.md)).
+What does not fit would need fewer bytes a parameter: weights and AdamW in float32 hold
+12, and a gradient takes 4 more. Under adapters the base has 2, and its merged copy for
+sampling 2 more. No other setting changes that without changing what is trained; more
+chips do ([plans](README.md)).
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a plan of ``train`` says.
+    """What a plan of a program says.
 
     Attributes:
         needed, limit: GiB of a device.
-        seconds: lower bound of an update; ``None`` if the model does not fit.
+        seconds: lower bound of the program; ``None`` if the model does not fit.
         lacking: GiB that a device lacks; 0 if the model fits.
         flags: of ``--fit``, without the configuration, what is trained, and a mesh
             that uses all devices for ``fsdp``, as it does by default.
@@ -110,9 +113,15 @@ def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     plans, versions = {}, set()
     for key in itertools.product(MODELS, KINDS, CHIPS):
-        text = _text_of(key, directory)
-        plans[key] = read(text)
-        versions |= set(re.findall(r'^Made on \S+: (.*)\.$', text, re.MULTILINE))
+        found: list[Plan] = []
+        for program in PROGRAMS[key[1]]:
+            flags = found[-1].flags if found else ()
+            text = _text_of(key, program, flags, directory)
+            found.append(read(text))
+            versions |= set(re.findall(r'^Made on \S+: (.*)\.$', text, re.MULTILINE))
+            if found[-1].lacking:
+                break
+        plans[key] = join(found)
     page = _PAGE.format(
         today=datetime.datetime.now(datetime.UTC).date(),
         versions=' and '.join(sorted(versions)),
@@ -123,19 +132,21 @@ def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
     atomic_write_text(markdown, page)
 
 
-def _text_of(key: Key, directory: pathlib.Path) -> str:
-    """Returns a plan, which is made if it is missing."""
+def _text_of(
+    key: Key, program: str, flags: Sequence[str], directory: pathlib.Path
+) -> str:
+    """Returns a program's plan with these flags, which is made if it is missing."""
     model, kind, topology = key
-    parts = [model.rpartition('/')[2], topology.replace(':', '_')]
-    # Plans of full fine-tuning are older than the others, and have no kind.
-    path = directory / f'{"_".join(parts + [kind] * (kind != "all"))}.md'
+    parts = [model.rpartition('/')[2], topology.replace(':', '_'), kind, program]
+    path = directory / f'{"_".join(parts)}.md'
     if not path.is_file():
-        logging.info('planning %s, %s, for %s', *key)
+        logging.info('planning %s, %s, for %s: %s', *key, program)
         command = [
             *(sys.executable, '-m', 'passk_jax.plan', '--fit'),
             f'--config=configs/smollm2.py:source={model},on=chip',
             *KINDS[kind],
-            *(f'--topology={topology}', '--programs=train'),
+            *flags,
+            *(f'--topology={topology}', f'--programs={program}'),
             f'--markdown={path}',
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -145,8 +156,21 @@ def _text_of(key: Key, directory: pathlib.Path) -> str:
     return path.read_text('utf-8')
 
 
+def join(plans: Sequence[Plan]) -> Plan:
+    """Joins the plans of the programs of a run.
+
+    Each has the flags of those before; the first is of an update. One that does not
+    fit is the last.
+    """
+    first, last = plans[0], plans[-1]
+    if last.lacking:
+        return last
+    needed = max(plan.needed for plan in plans)
+    return dataclasses.replace(first, needed=needed, flags=last.flags)
+
+
 def read(text: str) -> Plan:
-    """Reads a plan of ``train``.
+    """Reads a plan of one program.
 
     Raises:
         InputError: the text is no plan that ``--fit`` ended.

@@ -69,6 +69,16 @@ def test_adapters_need_less_and_are_no_flags_of_a_plan(monkeypatch):
     assert adapted.needed != full.needed
 
 
+def test_a_run_needs_what_its_largest_program_needs():
+    train = chips.Plan(10.0, 16.0, 0.5, 0.0, ('--a=1',))
+    decode = chips.Plan(12.0, 16.0, 0.1, 0.0, ('--a=1', '--b=2'))
+    assert chips.join([train]) == train
+    want = dataclasses.replace(train, needed=12.0, flags=decode.flags)
+    assert chips.join([train, decode]) == want
+    over = chips.Plan(20.0, 16.0, None, 4.0, ('--a=1',))
+    assert chips.join([train, over]) == over
+
+
 def test_what_ends_otherwise_is_no_plan():
     with pytest.raises(InputError, match='is not the end of a plan by --fit'):
         chips.read(planned().rpartition('These settings')[0])
@@ -94,7 +104,7 @@ def test_the_page_has_a_cell_for_every_model_and_chip(monkeypatch, tmp_path):
     page = tmp_path / 'page.md'
     for _ in range(2):
         chips.main(workdir=str(tmp_path / 'plans'), markdown=str(page))
-        assert len(started) == len(chips.MODELS) * 2 * len(chips.CHIPS)
+        assert len(started) == len(chips.MODELS) * 3 * len(chips.CHIPS)
     rows = [x for x in page.read_text().splitlines() if x.startswith('| ')]
     assert len(rows) == 2 * len(chips.MODELS) + 2
     llama, adapted = rows[-2:]

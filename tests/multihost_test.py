@@ -146,6 +146,7 @@ DECODE = {
     'mesh__rollout': 2,
     'mesh__decode_tensor': 2,
     'model__arch__num_kv_heads': 2,
+    'train__packing': 'rows',
     'eval__every': STEPS,
     'log__diagnostics_every': 0,
 }

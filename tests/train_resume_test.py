@@ -306,16 +306,39 @@ def test_an_estimator_trains_and_survives_a_stop_before_each_step(
     tiny.assert_same_run(workdir, whole, last=2)
 
 
+def stop_before(step):
+    """Makes training stop there, as at SIGTERM."""
+    requested = mock.Mock(side_effect=lambda now: now == step)
+    return mock.patch.object(train.PreemptionGuard, 'requested', requested)
+
+
+def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
+    """A mesh of its own for sampling, int8, packed rows, and passes without signal."""
+    config = tiny.make_config(
+        mesh__data=1,
+        mesh__rollout=2,
+        mesh__decode_tensor=2,
+        model__arch__num_kv_heads=2,
+        sampling__cache_dtype='int8',
+        loss__sampler_weight_cap=2.0,
+        train__packing='rows',
+        train__steps=3,
+    )
+    whole, parts = tmp_path / 'whole', tmp_path / 'parts'
+    assert tiny.run(config, whole, num_devices=4)
+    with stop_before(2):
+        assert not tiny.run(config, parts, num_devices=4)
+    assert tiny.run(config, parts, num_devices=4)
+    tiny.assert_same_run(parts, whole, last=3)
+
+
 def test_a_run_with_keys_and_values_as_int8_survives_a_stop(finished_run, tmp_path):
     """It draws other tokens than the run without, and the learner weighs them."""
     int8 = {'sampling__cache_dtype': 'int8', 'loss__sampler_weight_cap': 2.0}
     config = tiny.make_config(**int8, train__steps=3)
     whole, parts = (tiny.warm_copy(finished_run, tmp_path / x) for x in ('a', 'b'))
     assert tiny.run(config, whole)
-    stop = mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 2
-    )
-    with stop:
+    with stop_before(2):
         assert not tiny.run(config, parts)
     assert tiny.run(config, parts)
     tiny.assert_same_run(parts, whole, last=3)
