@@ -8,8 +8,8 @@ Pass@k 65.0 on average over the sizes). On every host, with a workdir that all s
 
 For the table's other methods add ``--config.advantage.name=pass_at_1``,
 ``full_sampling`` or ``bootstrap_sampling``. Planned for 64 chips of v5p with
-``--config.mesh.fsdp=16 --config.mesh.rollout=4 --config.train.micro_batch_prompts=16``
-(experiments/plans/maze_v5p.md).
+``--config.mesh.fsdp=16 --config.mesh.rollout=4 --config.mesh.decode_tensor=4
+--config.train.micro_batch_prompts=16`` (experiments/plans/maze_v5p.md).
 
 Time and result: see experiments/README.md, which says what was run and on which
 hardware. The laptop-size twin is configs/maze_tiny.py.
