@@ -15,6 +15,7 @@ count nothing.
 """
 
 import dataclasses
+import functools
 import heapq
 import itertools
 import math
@@ -363,14 +364,17 @@ def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work,
     work, first = builder.fit_grid()
     limit = builder.sampling.max_cache_bytes
     shares = sharding.count_shards(builder.mesh, 'rollouts')
-    if not evaluation.batch_size and evaluations.can_wait(evaluation, shares):
-        limit = limit or work.cache_bytes(first)
+    waits = not evaluation.batch_size and evaluations.can_wait(evaluation, shares)
+    fit = functools.partial(
+        sampler.fit_grid,
+        as_evaluated(builder.policy),
+        num_prompts=size,
+        num_rollouts=evaluation.num_responses,
+        prompt_tokens=builder.data.max_prompt_tokens,
+        max_response_tokens=builder.sampling.max_response_tokens,
+    )
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        return sampler.fit_grid(
-            as_evaluated(builder.policy),
-            num_prompts=size,
-            num_rollouts=evaluation.num_responses,
-            prompt_tokens=builder.data.max_prompt_tokens,
-            max_response_tokens=builder.sampling.max_response_tokens,
-            max_cache_bytes=limit,
-        )
+        if waits and not limit:
+            least = fit(max_cache_bytes=0)[0].least_bytes
+            limit = max(least, work.cache_bytes(first))
+        return fit(max_cache_bytes=limit)

@@ -6,7 +6,7 @@ becomes of a job, a result is the same.
 
 Python aborts if it ends while a thread is in the compiler. So a process waits for the
 job under way: a command for seconds, after which it leaves without Python's help;
-another process, whose exit status is not known, to the job's end.
+another process, whose exit status is not known, to the job's end or an interrupt.
 """
 
 import atexit
@@ -68,14 +68,14 @@ class Background:
     def wait(self) -> None:
         """Waits until no job is left."""
         with self._changed:
-            self._changed.wait_for(lambda: self._thread is None)
+            self._changed.wait_for(self._is_done)
 
     def _run(self) -> None:
         while job := self._next():
             try:
                 job()
-            except Exception as error:
-                # The main thread compiles, and shows the error if it is one of its own.
+            except BaseException as error:  # The main thread may wait for this one.
+                # That compiles, and shows the error if it is one of its own.
                 if not self._failed:
                     message = 'compiling in background failed, so decoding waits: %s'
                     logging.warning(message, str(error).partition('\n')[0])
@@ -94,20 +94,22 @@ class Background:
             self._changed.notify_all()
             return job
 
+    def _is_done(self) -> bool:
+        return self._thread is None
+
     def _leave(self) -> None:
         """Ends the process in order if the compiler is done, or soon will be."""
-        with self._changed:
+        # Of a process that is no command, only Python knows the exit status.
+        status = 130 if _status is None else _status
+        # An interrupt ends the wait. Before Python 3.13, it would also make an
+        # interrupted Thread.join report a thread that runs as ended.
+        with self._changed, contextlib.suppress(KeyboardInterrupt):
             self._waiting = {}
-            thread = self._thread
-        if thread is None:
-            return
-        thread.join(_LEAVE_SECONDS)
-        if not thread.is_alive():
-            return
-        if _status is None:
-            # Of a process that is no command, only Python knows the exit status.
-            logging.info('the process ends when the compiler is done')
-            thread.join()
+            done = self._changed.wait_for(self._is_done, _LEAVE_SECONDS)
+            if not done and _status is None:
+                logging.info('the process ends when the compiler is done')
+                self._changed.wait_for(self._is_done)
+        if self._is_done():
             return
         # The interpreter would end the thread inside of C++, which aborts.
         atexit.unregister(self._leave)
@@ -115,7 +117,7 @@ class Background:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-        os._exit(_status)
+        os._exit(status)
 
 
 BACKGROUND = Background()

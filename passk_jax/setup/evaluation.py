@@ -12,7 +12,7 @@ from passk_jax import sharding
 from passk_jax.config import EvalConfig, ExperimentConfig
 from passk_jax.data.batches import TokenizedProblems
 from passk_jax.models.policy import Policy
-from passk_jax.setup import capacity, memory
+from passk_jax.setup import capacity, memory, model
 
 # Of the memory of a device, the part that an evaluation takes is at most one of these.
 _LARGEST_PART = 2
@@ -78,14 +78,17 @@ def can_wait(evaluation: EvalConfig, rollout_shares: int) -> bool:
 def cache_limit(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the most bytes of an evaluation's keys and values; 0: no limit.
 
-    It is at most a part of the memory: a run may be evaluated on smaller devices.
+    It is that of a training step, but a response fits, which is larger than training's
+    as int8. It is at most a part of the memory: a run may be evaluated on smaller
+    devices.
     """
     limit = config.sampling.max_cache_bytes
     waits = can_wait(config.eval, sharding.count_shards(mesh, 'rollouts'))
     if config.eval.batch_size or limit or not waits:
         return limit
     room = capacity.device_bytes(mesh.local_devices[0]) // _LARGEST_PART
-    return min(memory.training_cache(config, policy, mesh), room)
+    least = memory.least_cache(config, model.as_evaluated(policy), mesh)
+    return min(max(least, memory.training_cache(config, policy, mesh)), room)
 
 
 def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:

@@ -12,12 +12,14 @@ import jax
 from absl import logging
 from jax.sharding import Mesh
 
+from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.setup.capacity import host_bytes
 from passk_jax.setup.model import as_evaluated
 
@@ -116,18 +118,37 @@ def check_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
 
     Raises InputError if ``sampling.max_cache_bytes`` is too small to sample with.
     """
-    largest = training_cache(config, policy, mesh)
-    if size := config.eval.batch_size:
-        sizes = size, config.eval.num_responses
-        evaluated = as_evaluated(policy)
-        largest = max(largest, _cache('evaluation', *sizes, config, evaluated, mesh))
-    return largest
+    sizes = _shares(mesh)
+    if config.eval.batch_size:
+        sizes = config.eval.batch_size, config.eval.num_responses
+    return max(
+        training_cache(config, policy, mesh),
+        _cache('evaluation', *sizes, config, as_evaluated(policy), mesh),
+    )
 
 
 def training_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the KV cache of a device in a training step, in bytes."""
     sizes = config.train.num_prompts, config.sampling.num_rollouts
     return _cache('training', *sizes, config, policy, mesh)
+
+
+def least_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
+    """Returns the KV cache of a device that decodes one response at a time, in bytes.
+
+    Other problems wait for it.
+    """
+    num_prompts, num_rollouts = _shares(mesh)
+    sizes = 2 * num_prompts, num_rollouts
+    return _fit(*sizes, config, policy, mesh, limit=0)[0].least_bytes
+
+
+def _shares(mesh: Mesh) -> tuple[int, int]:
+    """Returns how many shards a mesh makes of problems and of responses to one."""
+    of_batch, of_rollouts = (
+        sharding.count_shards(mesh, axis) for axis in ('batch', 'rollouts')
+    )
+    return of_batch, of_rollouts
 
 
 def _cache(
@@ -139,17 +160,30 @@ def _cache(
     mesh: Mesh,
 ) -> int:
     """Returns the KV cache of a device for a batch, whose name an error gives."""
-    sampling = config.sampling
+    limit = config.sampling.max_cache_bytes
     try:
-        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-            work, size = sampler.fit_grid(
-                policy,
-                num_prompts=num_prompts,
-                num_rollouts=num_rollouts,
-                prompt_tokens=config.data.max_prompt_tokens,
-                max_response_tokens=sampling.max_response_tokens,
-                max_cache_bytes=sampling.max_cache_bytes,
-            )
+        work, size = _fit(num_prompts, num_rollouts, config, policy, mesh, limit=limit)
     except ValueError as error:
         raise InputError(f'{name}: sampling.{error}') from error
     return work.cache_bytes(size)
+
+
+def _fit(
+    num_prompts: int,
+    num_rollouts: int,
+    config: ExperimentConfig,
+    policy: Policy,
+    mesh: Mesh,
+    *,
+    limit: int,
+) -> tuple[Work, Size]:
+    """Fits what a device decodes at a time of a batch into so many bytes; 0: all."""
+    with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+        return sampler.fit_grid(
+            policy,
+            num_prompts=num_prompts,
+            num_rollouts=num_rollouts,
+            prompt_tokens=config.data.max_prompt_tokens,
+            max_response_tokens=config.sampling.max_response_tokens,
+            max_cache_bytes=limit,
+        )

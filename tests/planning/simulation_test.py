@@ -248,6 +248,12 @@ def test_only_the_steps_have_keys_and_values_as_int8(planned):
     work, _ = builder.fit_grid()
     evaluated, _ = simulation._grid_of(int8, config.eval, 400)
     assert evaluated.token_bytes == work.token_bytes > int8.fit_grid()[0].token_bytes
+    # A response fits where a step has but one, as int8.
+    train = dataclasses.replace(builder.train, num_prompts=1)
+    sampling = dataclasses.replace(builder.sampling, num_rollouts=1)
+    one = dataclasses.replace(int8, train=train, sampling=sampling)
+    whole = dataclasses.replace(config.eval, batch_size=0)
+    assert simulation._grid_of(one, whole, 400)[1] == Size(1, 1)
 
 
 def test_where_compute_is_the_limit_it_is_counted(planned):

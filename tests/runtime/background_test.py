@@ -75,7 +75,7 @@ def test_an_error_is_told_once_and_the_next_job_runs(jobs, caplog):
     def fail():
         raise RuntimeError('no memory\nand much more')
 
-    jobs.plan({'a': fail, 'b': fail, 'c': lambda: ran.append('c')})
+    jobs.plan({'a': fail, 'b': sys.exit, 'c': lambda: ran.append('c')})
     jobs.wait()
     jobs.claim('a')
     assert ran == ['c']
@@ -121,6 +121,40 @@ def test_a_command_ends_with_its_status_while_a_job_goes_on(end, status):
     found = run(ENDS % end)
     assert found.returncode == status
     assert found.stdout == 'goodbye\n'
+
+
+INTERRUPTED = """
+import contextlib, os, signal, sys, threading, time
+from passk_jax.runtime import background
+background._LEAVE_SECONDS = 600 if %r else 0.1
+begun = threading.Event()
+def job():
+    begun.set()
+    time.sleep(600)
+def interrupt():
+    while not waits(sys._current_frames()[threading.main_thread().ident]):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+def waits(frame):
+    found = []
+    while frame:
+        found.append(frame.f_code.co_name)
+        frame = frame.f_back
+    return {'wait_for', '_leave'} <= {*found}
+command = background.leaving_with_status() if %r else contextlib.nullcontext()
+with command:
+    background.BACKGROUND.plan({'a': job})
+    begun.wait()
+    threading.Thread(target=interrupt, daemon=True).start()
+    sys.exit(42)
+"""
+
+
+@pytest.mark.parametrize(('command', 'status'), [(True, 42), (False, 130)])
+def test_an_interrupt_ends_the_wait_for_a_job(command, status):
+    found = run(INTERRUPTED % (command, command))
+    assert found.returncode == status
+    assert not found.stderr
 
 
 COMPILES = """

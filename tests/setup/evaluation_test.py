@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from passk_jax import sharding
+from passk_jax.errors import InputError
+from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled.grid import Size
 from passk_jax.setup import evaluation, memory
 from passk_jax.setup.model import as_evaluated
 from tests import tiny
@@ -73,6 +76,43 @@ def test_only_training_holds_keys_and_values_as_int8():
     # The memory of an evaluation with batches of its own is that of its dtype.
     config = tiny.make_config(sampling__cache_dtype='int8', eval__batch_size=64)
     assert memory.check_cache(config, *sizes[1:]) > 2 * memory.training_cache(*sizes)
+
+
+@pytest.mark.parametrize(('prompts', 'rollouts'), [(1, 1), (1, 2), (2, 2)])
+def test_an_evaluation_fits_a_response_where_training_has_few_as_int8(
+    prompts, rollouts
+):
+    setup = tiny.make_setup(
+        tiny.make_config(
+            sampling__cache_dtype='int8',
+            sampling__num_rollouts=rollouts,
+            train__num_prompts=prompts,
+            train__mini_batch_prompts=prompts,
+            train__micro_batch_prompts=prompts,
+            advantage__k=1,
+            eval__batch_size=0,
+        )
+    )
+    sample, config = setup.evaluate().sample, setup.config
+    _, size = sampler.fit_grid(
+        sample.policy,
+        num_prompts=6,
+        num_rollouts=4,
+        prompt_tokens=config.data.max_prompt_tokens,
+        max_response_tokens=config.sampling.max_response_tokens,
+        max_cache_bytes=sample.max_cache_bytes,
+    )
+    assert size == Size(1, 1)
+
+
+def test_a_limit_that_fits_a_response_as_int8_alone_is_an_error_at_once():
+    int8 = {'sampling__cache_dtype': 'int8', 'eval__batch_size': 0}
+    setup = tiny.make_setup(tiny.make_config(**int8))
+    least = memory.least_cache(setup.config, setup.policy, setup.mesh)
+    config = tiny.make_config(**int8, sampling__max_cache_bytes=least)
+    message = f'evaluation: sampling.max_cache_bytes={least} is too small'
+    with pytest.raises(InputError, match=message):
+        tiny.make_setup(config)
 
 
 def test_it_is_no_more_than_half_of_a_device(monkeypatch):

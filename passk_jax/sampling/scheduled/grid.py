@@ -90,6 +90,11 @@ class Work:
         return min(-(-size.slots // _WINDOW), max(0, waiting))
 
     @property
+    def least_bytes(self) -> int:
+        """Bytes of the keys and values that one response at a time needs."""
+        return self.cache_bytes(Size(1, 1))
+
+    @property
     def prompt_bytes(self) -> int:
         """Bytes of the keys and values of a prompt."""
         return self.prompt_tokens * self.token_bytes
@@ -114,10 +119,10 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
     """
     if not max_bytes or work.cache_bytes(work.everything) <= max_bytes:
         return work.everything
-    if (least := work.cache_bytes(Size(1, 1))) > max_bytes:
+    if work.least_bytes > max_bytes:
         raise InputError(
             f'max_cache_bytes={max_bytes} is too small: the least, one response, takes '
-            f'{least} bytes on each device; 0 means no limit'
+            f'{work.least_bytes} bytes on each device; 0 means no limit'
         )
     # Rows that share a prompt read it once. But at its end they wait for one another,
     # unless many more rollouts than rows pass through the slot.
