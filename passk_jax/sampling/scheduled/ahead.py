@@ -2,12 +2,8 @@
 
 :meth:`Ahead.plan` lists the changes that may come next, the likeliest first: a window
 of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
-calls that host.py makes at each. It has shapes only, and keeps no array alive.
-
-Not with several processes of GPUs. These share what XLA tunes, in the order of their
-compilations, so one that compiles another program first would wait for the others
-without end (XLA's ``ExchangeResults`` of gemm_fusion_autotuner.cc). Elsewhere each
-process compiles by itself.
+calls that host.py makes at each. It has shapes only, and keeps no array alive. cost.py
+says on which platforms.
 """
 
 import contextlib
@@ -27,11 +23,6 @@ from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.state import Slots, State
 
 Shape = jax.ShapeDtypeStruct
-
-
-def is_safe() -> bool:
-    """Returns whether each process may compile in an order of its own."""
-    return jax.process_count() == 1 or jax.default_backend() != 'gpu'
 
 
 @dataclasses.dataclass(frozen=True)

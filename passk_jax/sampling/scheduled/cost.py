@@ -30,8 +30,7 @@ class Pace:
         flops: FLOP/s, roughly.
         bandwidth: bytes/s, roughly.
         decision: seconds of a decision, without those for the bytes that it moves.
-        ahead: whether a thread compiles what may come next (ahead.py). On a CPU it
-            would take the core that decodes.
+        ahead: whether a thread compiles what may come next (ahead.py).
     """
 
     stride: int
@@ -45,10 +44,17 @@ class Pace:
 
 # On an accelerator each check costs a message to its host, and each program up to
 # minutes of compilation. An idle row costs little: a step reads all weights anyway.
-_PACE = {'cpu': Pace(1, 2 / 3, 2, flops=4e10, bandwidth=1e10, decision=4e-3)}
 _PACE_OF_ACCELERATORS = Pace(
     8, 1 / 4, 4, flops=3e14, bandwidth=2e12, decision=2e-3, ahead=True
 )
+_PACE = {
+    # Compiling ahead would take the core that decodes.
+    'cpu': Pace(1, 2 / 3, 2, flops=4e10, bandwidth=1e10, decision=4e-3),
+    # XLA tunes products by timing them, which decoding would disturb. And processes
+    # share what it tunes in the order of their compilations (``ExchangeResults`` of
+    # XLA's gemm_fusion_autotuner.cc): another order would wait without end.
+    'gpu': dataclasses.replace(_PACE_OF_ACCELERATORS, ahead=False),
+}
 
 
 @dataclasses.dataclass

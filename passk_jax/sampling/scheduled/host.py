@@ -19,7 +19,7 @@ from absl import logging
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
-from passk_jax.sampling.scheduled import ahead, device, grid, state
+from passk_jax.sampling.scheduled import device, grid, state
 from passk_jax.sampling.scheduled.ahead import Ahead, Changes
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
@@ -54,7 +54,11 @@ def decode(
     shards = prompts.tokens.shape[0] // work.problems
     inputs = policy, params, prompts, key
     run = Decoding(decoder, account, inputs, shards, work, size)
-    run.finish(on_ended)
+    try:
+        run.finish(on_ended)
+    finally:
+        if run.ahead is not None:
+            run.ahead.stop()
     return run.state.record.rollouts(prompts, run.routing)
 
 
@@ -137,7 +141,7 @@ class Decoding:
             ring=self.ring,
         )
         self.ahead: Ahead | None = None
-        if self.pace.ahead and ahead.is_safe():
+        if self.pace.ahead:
             self.ahead = Ahead(decoder, work, inputs, size, num_shards, R)
         self.look_ahead()
 
@@ -159,8 +163,6 @@ class Decoding:
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
-        if self.ahead is not None:
-            self.ahead.stop()
         logging.debug('sampled in %d row-steps', self.row_steps)
 
     def look_ahead(self) -> None:

@@ -219,17 +219,7 @@ def look():
     return config.trace_context(), jax.sharding.get_mesh(), guard
 
 
-def test_cpus_decode_with_the_cores_that_would_compile():
-    assert not sampler_test.DEFAULT.ahead
+def test_a_thread_compiles_where_it_disturbs_nothing():
     assert cost.open_account({}, 'tpu').pace.ahead
-    assert cost.open_account({}, 'gpu').pace.ahead
-
-
-@pytest.mark.parametrize(
-    ('backend', 'processes', 'safe'),
-    [('tpu', 1, True), ('tpu', 64, True), ('gpu', 1, True), ('gpu', 2, False)],
-)
-def test_processes_of_gpus_compile_in_one_order(monkeypatch, backend, processes, safe):
-    monkeypatch.setattr(jax, 'default_backend', lambda: backend)
-    monkeypatch.setattr(jax, 'process_count', lambda: processes)
-    assert ahead.is_safe() is safe
+    assert not cost.open_account({}, 'gpu').pace.ahead
+    assert not sampler_test.DEFAULT.ahead
