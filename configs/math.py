@@ -98,7 +98,7 @@ def llama31_8b(config: ConfigDict) -> None:
         python -m passk_jax.plan --config=configs/math.py:model=llama31_8b \\
             --topology=v5p:4x4x4
 
-    HBM per chip: training 53.8, decoding 58.4 of 95.7 GiB.
+    HBM per chip: training 29.3, decoding 58.4 of 95.7 GiB.
     """
     config.model.source = 'meta-llama/Llama-3.1-8B-Instruct'
     config.mesh.update(fsdp=16, rollout=4, tensor=1, decode_tensor=4)
