@@ -13,10 +13,10 @@ from passk_jax import sharding
 from passk_jax.config import ExperimentConfig, from_config_dict
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf.published import PUBLISHED
-from passk_jax.models.policy import Policy
 from passk_jax.planning import topologies
 from passk_jax.planning.builder import Builder
 from passk_jax.planning.programs import Program, build
+from passk_jax.setup import model
 
 
 def program(job: Job) -> Program:
@@ -32,7 +32,7 @@ def program(job: Job) -> Program:
     arch = dataclasses.replace(arch, num_layers=job.layers)
     devices = topologies.connect(parsed)
     builder = Builder(
-        Policy(arch, head_chunk_tokens=config.model.head_chunk_tokens),
+        model.make_policy(config.model, config.sampling, arch),
         sharding.make_mesh(**config.mesh.sizes, devices=devices),
         parsed.platform,
         data=config.data,

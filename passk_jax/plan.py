@@ -51,7 +51,6 @@ from passk_jax.diagnostics.step import compared_estimators
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models import decode_mesh
-from passk_jax.models import policy as policies
 from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.frozen import reads_once
 from passk_jax.models.hf import config as hf_config
@@ -348,14 +347,7 @@ def _builder(
     model.check_pictures(config.data, arch)
     heads = arch.num_kv_heads
     return Builder(
-        policies.Policy(
-            arch,
-            head_chunk_tokens=config.model.head_chunk_tokens,
-            frozen=model.frozen_names(config.model, arch),
-            frozen_dtype=config.model.frozen_dtype,
-            replay_routing=config.model.replay_routing,
-            quantizes_cache=config.sampling.cache_dtype == 'int8',
-        ),
+        model.make_policy(config.model, config.sampling, arch),
         mesh,
         topology.platform,
         data=config.data,

@@ -134,6 +134,13 @@ def run(
         return from_intact(lambda: train(config, path), path / 'checkpoints')
 
 
+def stop_before(step: int) -> Any:
+    """Makes training stop before this step, as at SIGTERM."""
+    return mock.patch(
+        'passk_jax.train.PreemptionGuard.requested', lambda self, now: now == step
+    )
+
+
 def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
     """A new run directory that has the warm start of a finished run."""
     shutil.copytree(finished / 'warm_start', workdir / 'warm_start')

@@ -1,7 +1,6 @@
 """A run with diagnostics is the run without them, and has one more file."""
 
 import shutil
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -79,10 +78,7 @@ def test_a_diagnosed_run_that_is_interrupted_ends_the_same(
     ):
         with kill_at(*kill), pytest.raises(Killed):
             tiny.run(config, workdir)
-    stop = mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 3
-    )
-    with stop:
+    with tiny.stop_before(3):
         assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
     tiny.assert_same_run(workdir, diagnosed_run, last=LAST)

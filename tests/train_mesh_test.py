@@ -1,7 +1,6 @@
 """Where a run runs changes nothing but the last bits of its figures."""
 
 import math
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -76,9 +75,7 @@ def test_the_mesh_changes_no_sample_and_no_figure(mesh, runs):
 )
 def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
     workdir = tiny.warm_copy(runs[before], tmp_path)
-    with mock.patch(
-        'passk_jax.train.PreemptionGuard.requested', lambda self, step: step == 2
-    ):
+    with tiny.stop_before(2):
         assert not run(workdir, MESHES[before])
     assert run(workdir, MESHES[after])
     assert_close(workdir, runs['one'])
@@ -86,9 +83,7 @@ def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
 
 def test_a_run_with_a_mesh_of_sampling_resumes_bit_for_bit(runs, tmp_path):
     workdir = tiny.warm_copy(runs['decode'], tmp_path)
-    with mock.patch(
-        'passk_jax.train.PreemptionGuard.requested', lambda self, step: step == 2
-    ):
+    with tiny.stop_before(2):
         assert not run(workdir, MESHES['decode'])
     assert run(workdir, MESHES['decode'])
     names = [path.name for path in (workdir / 'rollouts').iterdir()]

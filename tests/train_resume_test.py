@@ -239,10 +239,7 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
         }
     )
     assert tiny.run(config, tmp_path / 'a')
-    stop = mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 2
-    )
-    with stop:
+    with tiny.stop_before(2):
         assert not tiny.run(config, tmp_path / 'b')
     (tmp_path / '5').rename(newest)
     note = tmp_path / 'b' / 'initial.json'
@@ -296,20 +293,10 @@ def test_an_estimator_trains_and_survives_a_stop_before_each_step(
 
     workdir = tiny.warm_copy(finished_run, tmp_path / 'stopped')
     for stop in range(2):
-        with mock.patch.object(
-            train.PreemptionGuard,
-            'requested',
-            lambda self, step, stop=stop: step == stop,
-        ):
+        with tiny.stop_before(stop):
             assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
     tiny.assert_same_run(workdir, whole, last=2)
-
-
-def stop_before(step):
-    """Makes training stop there, as at SIGTERM."""
-    requested = mock.Mock(side_effect=lambda now: now == step)
-    return mock.patch.object(train.PreemptionGuard, 'requested', requested)
 
 
 def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
@@ -326,7 +313,7 @@ def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
     )
     whole, parts = tmp_path / 'whole', tmp_path / 'parts'
     assert tiny.run(config, whole, num_devices=4)
-    with stop_before(2):
+    with tiny.stop_before(2):
         assert not tiny.run(config, parts, num_devices=4)
     assert tiny.run(config, parts, num_devices=4)
     tiny.assert_same_run(parts, whole, last=3)
@@ -338,7 +325,7 @@ def test_a_run_with_keys_and_values_as_int8_survives_a_stop(finished_run, tmp_pa
     config = tiny.make_config(**int8, train__steps=3)
     whole, parts = (tiny.warm_copy(finished_run, tmp_path / x) for x in ('a', 'b'))
     assert tiny.run(config, whole)
-    with stop_before(2):
+    with tiny.stop_before(2):
         assert not tiny.run(config, parts)
     assert tiny.run(config, parts)
     tiny.assert_same_run(parts, whole, last=3)

@@ -199,17 +199,16 @@ def _attend_ring(
     P, C, K, M, H = query.shape
     num_rings, R = ring.values.shape[2:4]
     heads, width = block_size(ring.values)
-    keys, key_axes = _order_as_stored(ring.keys, 'hb')
-    values, value_axes = _order_as_stored(ring.values, 'bh')
-    arrays, axes = [keys, values], [key_axes, value_axes]
+    stored = [_order_as_stored(ring.keys, 'hb'), _order_as_stored(ring.values, 'bh')]
     if ring.scales is not None:
-        arrays, axes = [*arrays, ring.scales], [*axes, 'sb']
+        stored.append((ring.scales, 'sb'))
+    arrays, axes = zip(*stored, strict=True)
     rings = 'pck' if num_rings == K else 'pc1'
     sizes = {'c': heads, 'm': M, 'h': H, 'b': width, 'k': K, 's': 2}
     make_spec = functools.partial(_make_spec, sizes, pl.cdiv(R, width))
     results = make_spec('pckmh'), make_spec('pckm1')
     kernel = functools.partial(
-        _kernel, num_slots=R, width=width, key_axes=key_axes, value_axes=value_axes
+        _kernel, num_slots=R, width=width, key_axes=axes[0], value_axes=axes[1]
     )
     steps, num_steps = _list_blocks(newest, counts.max(axis=2), R, width)
     mixed, sums = pl.pallas_call(

@@ -12,6 +12,7 @@ from passk_jax.planning.remedies import Way
 from passk_jax.planning.simulation import Assumed, Simulation, simulate
 from passk_jax.planning.table import decimal
 from passk_jax.planning.topologies import Topology
+from passk_jax.setup.model import converts_cache
 
 
 def introduction(
@@ -110,11 +111,11 @@ def notes(
         if loops:
             lines.append(f'{name}: {loops} loops of unknown length, counted once.')
         if name == 'decode':
-            attention = builder.policy.arch.attention
-            if builder.policy.quantizes_cache and attention != 'splash':
+            if converts_cache(builder.policy):
                 lines.append(
                     'decode converts all keys and values from int8 for every token: '
-                    f'attention={attention} has no kernel that does it on the chip.'
+                    f'attention={builder.policy.arch.attention} has no kernel that '
+                    'does it on the chip.'
                 )
             of_sampling = builder.sampling_run
             prefix = of_sampling.prefix(of_sampling.rows()[0])

@@ -30,7 +30,7 @@ from passk_jax.runs.records import Lines, changed_records, missing_records
 from passk_jax.runs.sources import missing_sources
 from passk_jax.runs.trackers import import_packages
 from passk_jax.setup import capacity
-from passk_jax.setup.model import from_scratch
+from passk_jax.setup.model import converts_cache, from_scratch
 from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
 
@@ -286,7 +286,7 @@ def warn_of_repeated_work(
 
 def warn_of_conversion(policy: Policy) -> None:
     """Warns if decoding converts all keys and values from int8 for every token."""
-    if policy.quantizes_cache and policy.arch.attention != 'splash':
+    if converts_cache(policy):
         logging.warning(
             "sampling.cache_dtype='int8' saves memory and not time here: with "
             'model.attention=%r every token converts all keys and values first, which '

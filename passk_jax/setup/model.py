@@ -102,6 +102,33 @@ def architecture(
     )
 
 
+def make_policy(
+    model: ModelConfig,
+    sampling: SamplingConfig,
+    arch: Arch,
+    *,
+    num_tokens: int | None = None,
+) -> Policy:
+    """Makes the policy of a run; :class:`Policy` explains ``num_tokens``."""
+    return Policy(
+        arch,
+        head_chunk_tokens=model.head_chunk_tokens,
+        num_tokens=num_tokens,
+        frozen=frozen_names(model, arch),
+        frozen_dtype=model.frozen_dtype,
+        replay_routing=model.replay_routing,
+        quantizes_cache=sampling.cache_dtype == 'int8',
+    )
+
+
+def converts_cache(policy: Policy) -> bool:
+    """Returns whether every token of decoding converts all keys and values from int8.
+
+    The kernel of splash converts on the chip.
+    """
+    return policy.quantizes_cache and policy.arch.attention != 'splash'
+
+
 def as_evaluated(policy: Policy) -> Policy:
     """Returns a policy as evaluations sample from it, with keys and values as they are.
 

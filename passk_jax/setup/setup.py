@@ -334,14 +334,9 @@ def make_setup(config: ExperimentConfig) -> Setup:
     model.check_pictures(config.data, arch)
     checks.check_packing(config, mesh)
     decode_mesh = _decode_mesh(config, arch, mesh)
-    policy = Policy(
-        arch,
-        head_chunk_tokens=config.model.head_chunk_tokens,
-        num_tokens=model.num_tokens(tokenizer, arch),
-        frozen=model.frozen_names(config.model, arch),
-        frozen_dtype=config.model.frozen_dtype,
-        replay_routing=config.model.replay_routing,
-        quantizes_cache=config.sampling.cache_dtype == 'int8',
+    num_tokens = model.num_tokens(tokenizer, arch)
+    policy = model.make_policy(
+        config.model, config.sampling, arch, num_tokens=num_tokens
     )
     memory.check_cache(config, policy, decode_mesh)
     # It refuses a loss of experts without experts, before any weights are read.

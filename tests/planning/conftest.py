@@ -28,13 +28,8 @@ def make_builder(config: ExperimentConfig | None = None, **mesh: int) -> Builder
     sizes = {'data': 1, 'fsdp': 2, 'rollout': 2, 'tensor': 2} | mesh
     mesh = sharding.make_mesh(**sizes, devices=jax.devices()[:8])
     arch = model.architecture(config.model, vocab_size=16, platform='cpu')
-    policy = policies.Policy(
-        arch,
-        head_chunk_tokens=config.model.head_chunk_tokens,
-        frozen=model.frozen_names(config.model, arch),
-    )
     return Builder(
-        policy,
+        model.make_policy(config.model, config.sampling, arch),
         mesh,
         'cpu',
         data=config.data,
