@@ -21,8 +21,11 @@ FILES = {
         *('variant=baselines', 'variant=baselines_easy', 'variant=matched_means'),
     ),
     'group_sizes': ('',),
+    'horizon': ('', 'variant=rates'),
+    'knobs': ('difficulty=medium', 'difficulty=hard'),
     'larger_k_runs': ('',),
     'maze_table': ('',),
+    'new_mazes': tuple(f'mazes={x}' for x in range(1, 6)),
     'overview': ('',),
     'paper_ablations': ('',),
     'passk_vs_pass1': ('',),
@@ -34,16 +37,21 @@ FILES = {
     'smollm2': ('', 'variant=estimators', 'variant=stages', 'variant=ablations'),
     'smollm2_rates': ('',),
     'visual': ('task=counting', 'task=maze'),
+    'warm_starts': tuple(f'steps={x}' for x in (100, 200, 400, 800)),
     'transfer': ('difficulty=easy', 'difficulty=medium', 'difficulty=hard'),
 }
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
+    *(('horizon', x) for x in FILES['horizon']),
+    *(('knobs', x) for x in FILES['knobs']),
+    *(('new_mazes', x) for x in FILES['new_mazes']),
+    *(('warm_starts', x) for x in FILES['warm_starts']),
 }
 # One arm is blind from the start, and another has a second run.
 OTHER_STARTS = {'visual': 3}
 # What chooses a setting for another sweep has a seed of its own.
-ONE_SEED = {'smollm2_rates'}
+ONE_SEED = {('smollm2_rates', ''), ('horizon', 'variant=rates')}
 SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]
 
 
@@ -69,7 +77,8 @@ def test_no_two_sweeps_write_to_one_name(tmp_path, monkeypatch):
 def test_its_runs_would_start_and_differ(file, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     sweep, jobs = opened(file, argument, tmp_path)
-    assert len(sweep.seeds) == 1 if file in ONE_SEED else len(sweep.seeds) >= 5
+    one = (file, argument) in ONE_SEED
+    assert len(sweep.seeds) == 1 if one else len(sweep.seeds) >= 5
     # Two arms of one configuration would be compared with themselves.
     configs = [repr(job.config) for job in jobs]
     assert len(set(configs)) == len(configs)

@@ -206,7 +206,7 @@ ANSWER_METRICS: dict[
     # Whether at least this share of the responses is right.
     'cover_at': lambda _, correct: {
         tau: metrics.cover_at(correct.shape[1], correct.sum(axis=1), tau=tau)
-        for tau in (0.25, 0.5, 0.75, 1.0)
+        for tau in (0.25, 0.5, 0.6, 0.75, 1.0)
     },
 }
 """Metrics computed from the recorded answers, by name.

@@ -64,6 +64,7 @@ def test_a_summary_is_what_a_hand_computes():
         'pass_hat_4': (0 + 0 + 0 + 1) / 4,
         'cover_at_0.25': 3 / 4,
         'cover_at_0.5': 2 / 4,
+        'cover_at_0.6': 1 / 4,
         'cover_at_0.75': 1 / 4,
         'cover_at_1.0': 1 / 4,
         # Over the 4 * 14 tokens, not over responses.
