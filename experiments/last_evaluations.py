@@ -98,15 +98,41 @@ def read_first(
     Raises:
         InputError: a seed has none.
     """
-    path, rows = _rows(sweep, directory)
-    first = {
-        row['seed']: row
-        for row in rows
-        if (row['arm'], row['step']) == (last.baseline, 0)
+    steps = read_steps(sweep, directory, measures, last, arm=last.baseline)
+    if 0 not in steps:
+        path, _ = _rows(sweep, directory)
+        seeds = [*last.seeds]
+        raise InputError(f'{path} has no first evaluation of all the seeds {seeds}')
+    return steps[0]
+
+
+def read_steps(
+    sweep: Sweep,
+    directory: pathlib.Path,
+    measures: Sequence[str],
+    last: LastEvaluations,
+    *,
+    arm: str,
+    split: str = '',
+) -> Mapping[int, Mapping[str, np.ndarray]]:
+    """Reads the evaluations of an arm at the steps that every seed of ``last`` has.
+
+    Args:
+        split: of the evaluations; ``''``: ``sweep.split``.
+
+    Returns:
+        Step, in order -> measure -> ``[S]``, NaN where undefined.
+    """
+    _, rows = _rows(sweep, directory, split)
+    steps: dict[int, dict[int, Row]] = collections.defaultdict(dict)
+    for row in rows:
+        if row['arm'] == arm:
+            steps[row['step']][row['seed']] = row
+    return {
+        step: _by_measure(of_step, last.seeds, measures)
+        for step, of_step in sorted(steps.items())
+        if of_step.keys() >= {*last.seeds}
     }
-    if absent := [seed for seed in last.seeds if seed not in first]:
-        raise InputError(f'{path} has no first evaluation of the seeds {absent}')
-    return _by_measure(first, last.seeds, measures)
 
 
 def _by_measure(
@@ -116,7 +142,9 @@ def _by_measure(
     return {x: np.array([rows[s].get(x, np.nan) for s in seeds]) for x in measures}
 
 
-def _rows(sweep: Sweep, directory: pathlib.Path) -> tuple[pathlib.Path, list[Row]]:
+def _rows(
+    sweep: Sweep, directory: pathlib.Path, split: str = ''
+) -> tuple[pathlib.Path, list[Row]]:
     path = directory / f'{sweep.name}.jsonl.gz'
     rows = read_rows(path) if path.exists() else []
-    return path, [row for row in rows if row['split'] == sweep.split]
+    return path, [row for row in rows if row['split'] == (split or sweep.split)]

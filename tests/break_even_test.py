@@ -63,7 +63,9 @@ def test_it_reads_pairs_of_seeds_and_says_what_is_lacking(tmp_path, monkeypatch)
     assert (tmp_path / 'break_even.png').read_bytes().startswith(b'\x89PNG')
     rows = [row for row in _rows(sweep, range(3)) if row['step']]
     path.write_bytes(compress_rows(rows))
-    with pytest.raises(InputError, match=r'no first evaluation of the seeds \[0, 1'):
+    with pytest.raises(
+        InputError, match=r'no first evaluation of all the seeds \[0, 1'
+    ):
         break_even.main(results=str(tmp_path))
     config = break_even._SWEEPS['hard mazes']
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)

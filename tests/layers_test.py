@@ -107,6 +107,11 @@ OTHER_TESTS = {
     'configs_arguments_test': 'the arguments that a config file takes',
     'configs_pages_test': 'the docstrings of configs, and the pages that name them',
     'configs_test': 'the experiments in configs/',
+    **{
+        f'{path.stem}_test': f'experiments/{path.name}'
+        for path in (ROOT / 'experiments').glob('*.py')
+        if (ROOT / 'tests' / f'{path.stem}_test.py').exists()
+    },
     'fields_test': 'what the package reads of the configuration',
     **{
         f'launch.{name}_test': 'launch_tpu.sh'
@@ -126,21 +131,11 @@ OTHER_TESTS = {
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks',
     'coming_from_test': 'docs/coming_from.md',
-    'chips_test': 'experiments/chips.py',
     'faults_test': 'benchmarks/faults/',
-    'break_even_test': 'experiments/break_even.py',
-    'decoding_test': 'experiments/decoding.py',
-    'out_of_domain_test': 'experiments/out_of_domain.py',
-    'frontier_test': 'experiments/frontier.py',
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
     'install_test': 'the wheel and the tested versions',
-    'interval_test': 'experiments/interval.py',
-    'larger_k_test': 'experiments/larger_k.py',
-    'safe_answers_test': 'experiments/safe_answers.py',
-    'smollm2_test': 'experiments/smollm2.py',
-    'steepness_test': 'experiments/steepness.py',
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
     'examples_test': 'the files of examples/ and the page that shows them',

@@ -13,6 +13,7 @@ import zipfile
 import jax
 import nbclient
 import nbformat
+import numpy as np
 import pytest
 
 from configs import smollm2 as config_file
@@ -23,6 +24,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.hf import weights
 from passk_jax.sampling import Purpose, step_key
 from tests import tiny
+from tests.multihost_test import finish, start_pair
 
 MODEL = os.environ.get('PASSK_SMOLLM2', '')
 needs_model = pytest.mark.skipif(
@@ -159,6 +161,38 @@ def test_greedy_texts_are_those_of_transformers_before_and_after_training(tmp_pa
 
 @needs_model
 @pytest.mark.slow
+def test_two_processes_train_it_as_one_does(tmp_path):
+    settings = {
+        'train.steps': 2,
+        'train.num_prompts': 4,
+        'train.mini_batch_prompts': 4,
+        'init.warm_start.steps': 4,
+        'init.warm_start.batch_size': 8,
+        'eval.every': 0,
+        'eval.final_split': '',
+        'mesh.data': -1,
+        'mesh.fsdp': 1,
+    }
+    options = [
+        f'--config=configs/smollm2.py:source={MODEL}',
+        *(f'--config.{key}={value}' for key, value in settings.items()),
+    ]
+    devices = {'JAX_NUM_CPU_DEVICES': '2', 'JAX_PLATFORMS': 'cpu'}
+    command('train', *options, f'--workdir={tmp_path / "one"}', **devices)
+    finish(*start_pair(tmp_path / 'two', 'train', *options))
+    both = (tiny.read_lines(tmp_path / x / 'metrics.jsonl') for x in ('one', 'two'))
+    for a, b in zip(*both, strict=True):
+        # The same responses; sums in another order.
+        for name in ('response_length', 'reward', 'pass_at_4'):
+            assert a[name] == b[name], name
+        assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
+    arrays = (tiny.saved_arrays(tmp_path / x, 2) for x in ('one', 'two'))
+    for (name, a), b in zip(next(arrays).items(), next(arrays).values(), strict=True):
+        assert np.abs(a - b).max() <= 1e-5, name
+
+
+@needs_model
+@pytest.mark.slow
 def test_the_cells_for_a_hosted_runtime_run_with_this_model(tmp_path, monkeypatch):
     """From the parameters to the report, on this machine's devices."""
     pytest.importorskip('reasoning_gym')
@@ -197,6 +231,6 @@ def test_the_cells_for_a_hosted_runtime_run_with_this_model(tmp_path, monkeypatc
     assert row['step'] == 0
 
 
-def command(name, *arguments):
-    program = (sys.executable, '-m', f'passk_jax.{name}')
-    subprocess.run([*program, *arguments], cwd=tiny.ROOT, check=True)
+def command(name, *arguments, **environment):
+    program = [sys.executable, '-m', f'passk_jax.{name}', *arguments]
+    subprocess.run(program, cwd=tiny.ROOT, env=os.environ | environment, check=True)

@@ -136,6 +136,7 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'only': (_TEXT, 'Pattern of the names of runs, for example pass_at_1_*.'),
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),
+    'rates': (_BOOL, 'Print the learning rates that the tuning runs choose.'),
     'setting': (_TEXT, 'Problems of the sweep: easy, medium, hard or puzzles.'),
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
     'beside': (_PATH, 'Another sweep file; compares the order of its arms.'),
