@@ -59,6 +59,32 @@ def parse_maze(text: str) -> Maze:
     return Maze(rows, divmod(cells.index(START), len(rows[0])))
 
 
+_OTHER_WAY = str.maketrans(START + END, END + START)
+
+
+def canonical_form(text: str) -> str:
+    """Returns one text for a maze, its turns and its mirror images, either way.
+
+    Whoever solves one of them has solved all: turn the path, or walk it from E to S.
+    It is the first of them in the order of texts. A maze with several E has no other
+    way.
+
+    >>> {canonical_form(text) for text in ('S.\\n*E', 'S*\\n.E', '*E\\nS.')}
+    {'*E\\nS.'}
+    """
+    rows = text.split('\n')
+    forms = []
+    for _ in range(4):
+        # A mirror image and a reversal of rows together are a quarter turn.
+        rows = [''.join(column) for column in zip(*rows, strict=True)]
+        forms.append('\n'.join(rows))
+        rows.reverse()
+        forms.append('\n'.join(rows))
+    if text.count(END) == 1:
+        forms += [form.translate(_OTHER_WAY) for form in forms]
+    return min(forms)
+
+
 def parse_moves(response: str) -> str:
     r"""Reads the moves of a response: the letters U, D, L, R of its box, in any case.
 

@@ -237,8 +237,8 @@ class MazeTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Hashes the maze, without the rest of the prompt."""
-        return records.content_hash(problem.data['maze'])
+        """Hashes the maze up to turns and mirror images, without the prompt."""
+        return records.content_hash(rule.canonical_form(problem.data['maze']))
 
     @staticmethod
     def parse_problem(record: str | Mapping[str, Any]) -> Problem:

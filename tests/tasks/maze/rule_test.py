@@ -1,5 +1,7 @@
+import itertools
 import json
 
+import numpy as np
 import pytest
 
 from passk_jax.tasks.maze import rule as maze
@@ -70,3 +72,27 @@ def test_a_malformed_maze_is_an_error_and_never_correct(text, error):
     assert not verdict.correct
     assert verdict.error.startswith('malformed maze: ')
     assert verdict.parsed == 'D'
+
+
+def images_of(text):
+    """All turns and mirror images of a maze, and the same from E to S."""
+    cells = np.array([list(row) for row in text.split('\n')])
+    images = [
+        np.rot90(image, turns) for image in (cells, cells.T) for turns in range(4)
+    ]
+    texts = {'\n'.join(map(''.join, image)) for image in images}
+    return texts | {each.translate(str.maketrans('SE', 'ES')) for each in texts}
+
+
+def test_turned_mirrored_and_reversed_mazes_are_one_maze():
+    cells = itertools.permutations('SE.**.', 6)
+    mazes = sorted({'\n'.join((''.join(x[:3]), ''.join(x[3:]))) for x in cells})
+    assert len(mazes) > 100
+    for a, b in itertools.product(mazes, repeat=2):
+        alike = maze.canonical_form(a) == maze.canonical_form(b)
+        assert alike == (b in images_of(a))
+
+
+def test_a_maze_with_two_ends_is_not_reversed():
+    assert maze.canonical_form('S.E\n..E').count('S') == 1
+    assert maze.canonical_form('S.E\n..E') == maze.canonical_form('E..\nE.S')
