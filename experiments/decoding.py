@@ -39,20 +39,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from experiments.fronts import Front, draw_fronts
 from passk_jax import cli
 from passk_jax.cli import config_file
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.models import policy as policies
-from passk_jax.report.arms import (
-    COLORS,
-    MARKERS,
-    difference,
-    format_difference,
-    markdown_table,
-)
-from passk_jax.report.charts import FIGURE_WIDTH, TITLE, as_png, new_figure
+from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.runs import saved_config
 from passk_jax.runs.checkpoints import newest_step, restore_params
@@ -245,34 +239,19 @@ def table(rows: Sequence[Row], measure: str) -> str:
 
 def draw(rows: Sequence[Row], setting: str) -> bytes:
     """Draws Pass@32 against Pass@1 of each estimator, a line over temperatures."""
-    figure = new_figure(FIGURE_WIDTH, 5.2)
-    figure.set_layout_engine('constrained')
-    figure.suptitle(f'Pass@1 and Pass@32 by temperature: {setting}', **TITLE)
-    ax = figure.subplots()
     first, many = (
         values_of(rows, name, 'test') for name in ('pass_at_1', 'pass_at_32')
     )
     sampled = [x for x in DECODINGS if x.temperature > 0 and x.top_p == 1]
-    for arm, color, marker in zip(first, COLORS, MARKERS, strict=False):
-        x, y = (
-            [values[arm][str(decoding)].mean() for decoding in sampled]
-            for values in (first, many)
-        )
-        ax.plot(x, y, color=color, marker=marker, markersize=4, label=arm)
-        for decoding, *place in zip(sampled, x, y, strict=True):
-            ax.annotate(
-                f'{decoding.temperature:g}',
-                place,
-                xytext=(3, 3),
-                textcoords='offset points',
-                fontsize=7,
-                color=color,
-            )
-    ax.set(xlabel='Pass@1', ylabel='Pass@32')
-    ax.grid(alpha=0.25)
-    ax.spines[['top', 'right']].set_visible(False)
-    ax.legend(frameon=False, fontsize=9)
-    return as_png(figure)
+
+    def means(values: Mapping[str, np.ndarray]) -> np.ndarray:
+        return np.array([values[str(decoding)].mean() for decoding in sampled])
+
+    names = [f'{decoding.temperature:g}' for decoding in sampled]
+    return draw_fronts(
+        {arm: Front(names, means(first[arm]), means(many[arm])) for arm in first},
+        title=f'Pass@1 and Pass@32 by temperature: {setting}',
+    )
 
 
 if __name__ == '__main__':

@@ -21,19 +21,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from experiments.fronts import Front, draw_fronts
 from experiments.last_evaluations import read_last, read_steps
 from experiments.sweeps.knobs import KNOBS, get_sweep, name_of
 from passk_jax import cli
 from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report.arms import (
-    COLORS,
-    MARKERS,
     Interval,
     difference,
     format_difference,
     markdown_table,
 )
-from passk_jax.report.charts import FIGURE_WIDTH, TITLE, as_png, new_figure
 
 MEASURES = ('pass_at_1', 'pass_at_32')
 REFERENCE, STOPPED = 'pass_at_k', 'stopped early'
@@ -140,30 +138,16 @@ def _format(interval: Interval) -> str:
 
 def draw(fronts: Fronts, setting: str) -> bytes:
     """Draws each front as a line through its points, which have their knob's value."""
-    figure = new_figure(FIGURE_WIDTH, 5.2)
-    figure.set_layout_engine('constrained')
-    figure.suptitle(f'Pass@32 against Pass@1 by knob: {setting} mazes', **TITLE)
-    ax = figure.subplots()
-    styles = zip((*COLORS, 'black'), (*MARKERS, 'X'), strict=True)
-    for (front, points), (color, marker) in zip(fronts.items(), styles, strict=True):
+    lines = {}
+    for front, points in fronts.items():
         x, y = np.stack([point.mean(axis=1) for point in points.values()]).T
-        ax.plot(x, y, color=color, marker=marker, markersize=5, label=front)
-        for name, *place in zip(points, x, y, strict=True):
-            value = name.rpartition('_' if front != STOPPED else ' ')[2]
-            if name not in ('pass_at_1', 'maxrl'):
-                ax.annotate(
-                    value,
-                    place,
-                    xytext=(4, 4),
-                    textcoords='offset points',
-                    fontsize=7,
-                    color=color,
-                )
-    ax.set(xlabel='Pass@1', ylabel='Pass@32')
-    ax.grid(alpha=0.25)
-    ax.spines[['top', 'right']].set_visible(False)
-    ax.legend(frameon=False, fontsize=9)
-    return as_png(figure)
+        between = ' ' if front == STOPPED else '_'
+        names = [
+            '' if name in ('pass_at_1', 'maxrl') else name.rpartition(between)[2]
+            for name in points
+        ]
+        lines[front] = Front(names, x, y)
+    return draw_fronts(lines, title=f'Pass@32 against Pass@1 by knob: {setting} mazes')
 
 
 if __name__ == '__main__':

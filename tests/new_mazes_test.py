@@ -7,6 +7,9 @@ from experiments import new_mazes
 from experiments.sweeps.new_mazes import SETS, get_sweep
 from passk_jax.errors import InputError
 from passk_jax.sweeps.rows import compress_rows
+from tests import tiny
+
+RESULTS = tiny.ROOT / 'experiments' / 'results'
 
 
 def test_the_components_of_a_sum_are_those_of_its_terms():
@@ -61,3 +64,14 @@ def test_the_table_has_each_set_and_all(tmp_path, capsys):
     write_rows(tmp_path, SETS[-1], range(4))
     with pytest.raises(InputError, match='different seeds'):
         new_mazes.main(results=str(tmp_path))
+
+
+def test_the_committed_table_is_that_of_the_rows(tmp_path):
+    for name in [get_sweep(f'mazes={x}').name for x in SETS]:
+        path = RESULTS / f'{name}.jsonl.gz'
+        if not path.exists():
+            pytest.skip('its runs are not done')
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    new_mazes.main(results=str(tmp_path))
+    table = (tmp_path / 'new_mazes.md').read_text()
+    assert table == (RESULTS / 'new_mazes.md').read_text()
