@@ -15,7 +15,8 @@ its end.
 Each measure has a table: ``pass_at_1`` itself, and the differences of the other
 estimators from it at the same decoding, seed by seed. In the row "best on validation"
 every estimator is at the temperature that is best for it, in this measure, on the
-validation split. The last row says how these differences change from temperature 1.
+validation split. The last row says how these
+differences change from temperature 1.
 
 Expected, written before the first policy was evaluated so:
 
@@ -64,7 +65,10 @@ SETTINGS = {
     'puzzles': 'experiments/sweeps/puzzles.py:variant=estimators',
 }
 ARMS = ('pass_at_1', 'pass_at_k', 'maxrl', 'rs_grpo', 'f_grpo')
-MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32', 'maj_at_32': 'maj@32'}
+MEASURES = {
+    **{f'pass_at_{k}': f'Pass@{k}' for k in (1, 2, 4, 32)},
+    'maj_at_32': 'maj@32',
+}
 SPLITS = ('validation', 'test')
 
 
@@ -231,7 +235,9 @@ def table(rows: Sequence[Row], measure: str) -> str:
         )
         for arm in others
     ]
-    lines.append(['best minus temperature 1', '', *map(format_difference, changes)])
+    lines.append(
+        ['change from temperature 1 to best', '', *map(format_difference, changes)]
+    )
     seeds = len(next(iter(base.values())))
     head = f'{MEASURES[measure]}, test split, {seeds} seeds'
     return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))
