@@ -1,7 +1,8 @@
 # Commands, each of which first sets up what it needs, once:
 #
 #     make train    the main job: configs/maze_tiny.py into runs/maze_tiny
-#     make test     lint, format, types and tests
+#     make test     lint, format, types and the quick tests: ten minutes on two cores
+#     make test-all the same with the slow tests
 #     make check    the same in less than a minute, with the tests of layers and tables
 #     make types    types alone
 #
@@ -39,7 +40,7 @@ PIP_INSTALL = $(BIN)/python -m pip --quiet --disable-pip-version-check install \
 # environment (Debian's python3 has no ensurepip without python3-venv).
 USABLE := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))
 
-.PHONY: help train test check lint types
+.PHONY: help train test test-all check lint types
 .DELETE_ON_ERROR:
 
 help:
@@ -50,6 +51,9 @@ train: $(VENV)/installed
 
 test: lint types
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-all: lint types
+	$(BIN)/python -m pytest -m '' $(PYTEST_ARGS)
 
 check: lint types
 	$(BIN)/python -m pytest $(CHECKS)

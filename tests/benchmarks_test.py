@@ -287,6 +287,7 @@ def test_every_puzzle_has_a_time_at_every_level(monkeypatch):
     assert {row.partition(' | ')[2] for row in rows} == {'5e+02 | 5e+02 | 5e+02 |'}
 
 
+@pytest.mark.slow
 def test_int8_is_compared_with_the_same_tokens_and_outliers_change_no_attention():
     setup = tiny.make_setup(tiny.make_config(eval__batch_size=4))
     drawn = policies.init_params(setup.policy, jax.random.key(0), setup.mesh)

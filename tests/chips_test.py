@@ -38,6 +38,7 @@ def test_a_plan_that_fits_has_its_memory_and_a_time():
     assert 0 < read.seconds < 1
 
 
+@pytest.mark.slow
 def test_a_plan_that_does_not_fit_says_what_is_lacking():
     text = planned(memory=1000.0)
     over = re.search(r'needs (\S+) GiB, (\S+) GiB more', text)

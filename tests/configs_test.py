@@ -35,6 +35,7 @@ from passk_jax.models.hf.published import PUBLISHED
 from passk_jax.setup import model as setup_model
 from passk_jax.tasks import make_task
 from passk_jax.types import Prompts, Rollouts
+from tests.slow import slow_values
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -78,6 +79,8 @@ def experiments() -> dict[str, Experiment]:
 
 
 EXPERIMENTS = experiments()
+# One of each kind of policy: of text, with experts, and with pictures.
+TRACED = ('enigmata_qwen25_7b', 'experts_qwen3_30b_a3b', 'vision_qwen3_vl_2b')
 # Those that a page names; others are somebody's own.
 PAGES = [
     (ROOT / path).read_text()
@@ -166,7 +169,7 @@ def test_model_limits_and_batches_are_the_papers(name):
     assert config.advantage.name == 'pass_at_k'
 
 
-@pytest.mark.parametrize('name', EXPERIMENTS)
+@pytest.mark.parametrize('name', slow_values(EXPERIMENTS, quick=TRACED))
 def test_the_full_size_train_step_traces_on_the_planned_mesh(name, tmp_path):
     config = load(name)
     source = source_directory(config.model.source, tmp_path)

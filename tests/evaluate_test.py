@@ -7,6 +7,7 @@ import pytest
 
 from passk_jax import evaluate
 from tests import tiny
+from tests.slow import slow_values
 
 
 @pytest.fixture
@@ -83,7 +84,9 @@ def test_problems_that_were_dropped_are_counted(workdir):
     assert summary['metrics']['num_problems'] == 2
 
 
-@pytest.mark.parametrize('mesh', ['2,1,1,-1', '1,2,1,2,1'])
+@pytest.mark.parametrize(
+    'mesh', slow_values(['2,1,1,-1', '1,2,1,2,1'], quick=['2,1,1,-1'])
+)
 def test_another_mesh_gives_the_same_responses(mesh, workdir):
     alone, _ = run(workdir)
     before = tiny.read_lines(alone)

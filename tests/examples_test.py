@@ -16,6 +16,7 @@ import pytest
 from passk_jax.advantages import make_estimator
 from passk_jax.cli import config_file
 from passk_jax.tasks.maze.task import MazeTask
+from tests.slow import slow_values
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / 'examples'
@@ -100,7 +101,7 @@ def test_a_plug_in_has_at_most_20_lines_and_stands_on_the_page(name):
     assert f'](../examples/{name})' in PAGE
 
 
-@pytest.mark.parametrize('name', PLUG_INS)
+@pytest.mark.parametrize('name', slow_values(PLUG_INS, quick=['my_reward.py']))
 def test_a_plug_in_is_trained_by_the_commands_of_the_page(name, elsewhere):
     changes = SMALL | (SMALL_MAZES if name == 'my_advantage.py' else {})
     settings = [f'--config.{key}={value}' for key, value in changes.items()]
@@ -160,6 +161,7 @@ def test_the_config_of_the_page_is_one(elsewhere):
     assert 'seed=-1 must' in ended.stderr, ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
@@ -240,6 +242,7 @@ def test_the_log_probabilities_of_the_loop_are_those_of_its_samples(loop):
     np.testing.assert_allclose(value, -1.0, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_loop_learns(loop, capsys):
     history = np.array(loop.train(steps=75))
     assert (history[-10:].mean(axis=0) > history[:10].mean(axis=0) + 0.1).all()

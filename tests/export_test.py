@@ -19,6 +19,7 @@ from passk_jax.runs import checkpoints
 from tests import tiny
 from tests.models.hf import oracle as hf_oracle
 from tests.models.hf.source import make_source
+from tests.slow import slow_values
 
 _SIZES = (
     'num_layers',
@@ -153,7 +154,7 @@ def test_an_earlier_step_and_another_dtype_may_be_asked_for(
         np.testing.assert_array_equal(have[name], x.astype('bfloat16').astype(x.dtype))
 
 
-@pytest.mark.parametrize('family', FAMILIES)
+@pytest.mark.parametrize('family', slow_values(FAMILIES, quick=['llama']))
 def test_from_hugging_face_to_a_trained_policy_and_back(family, tmp_path):
     """Warm start, training, export; then transformers goes on as the policy does."""
     source, workdir, out = (tmp_path / name for name in ('source', 'run', 'out'))

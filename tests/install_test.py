@@ -58,6 +58,7 @@ def test_the_script_of_a_wheel_is_passk(site):
     assert len([x for x in needs if 'extra ==' not in x]) == len(requirements())
 
 
+@pytest.mark.slow
 def test_an_installed_package_works_where_no_checkout_is(site, tmp_path):
     (tmp_path / 'mine.py').write_text(
         'from configs import maze_tiny\ndef get_config():\n'

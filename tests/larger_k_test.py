@@ -61,6 +61,7 @@ def test_without_results_or_runs_it_says_so(tmp_path):
         larger_k.main(workdir=str(tmp_path), results=str(tmp_path))
 
 
+@pytest.mark.slow
 def test_it_measures_both_policies_of_a_run_once(tmp_path, monkeypatch):
     # One group of more than k rollouts, for every k.
     config = tiny.make_config(sampling__num_rollouts=16, advantage__name='pass_at_1')

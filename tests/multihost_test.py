@@ -128,6 +128,7 @@ EXPERTS = {
 }
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_experts_and_train_as_one_does(tmp_path):
     changes = CHANGES | EXPERTS
     pair = start_pair(tmp_path / 'two', 'train', *options_of(changes))
@@ -152,6 +153,7 @@ DECODE = {
 }
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_weights_in_sampling_alone_and_train_as_one_does(
     tmp_path,
 ):
@@ -200,6 +202,7 @@ cli.run(train.main)
 """
 
 
+@pytest.mark.slow
 def test_a_verifier_that_fails_on_one_host_keeps_no_other_from_training(tmp_path):
     short = {'log__diagnostics_every': 0, 'sampling__max_response_tokens': 5}
     changes = CHANGES | tiny.ONLY_STEPS | short
@@ -238,6 +241,7 @@ with Checkpoints(workdir / 'again' / 'checkpoints', keep=1) as checkpoints:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_read_what_one_wrote_and_one_what_two_wrote(
     finished_run, tmp_path
 ):
@@ -252,6 +256,7 @@ def test_two_processes_read_what_one_wrote_and_one_what_two_wrote(
         assert np.asarray(left + 1).tobytes() == np.asarray(right).tobytes()
 
 
+@pytest.mark.slow
 def test_two_processes_evaluate_as_one_does(finished_run, tmp_path):
     one, two = tmp_path / 'one', tmp_path / 'two'
     for workdir in (one, two):

@@ -6,9 +6,9 @@
     python -m tests.mutations --directory=/tmp/mutations  # keeps what it compiles
 
 By hand, because it takes a while. The tests run on a copy of the checkout. First, all
-of them must pass as it is; then each mutation is applied, its tests run, and it is
-undone. A mutation that no test notices survives; the exit status is then 1. One that
-does not even import is an error of the table.
+of them must pass as it is; then each mutation is applied, its tests run, the slow ones
+too, and it is undone. A mutation that no test notices survives; the exit status is then
+1. One that does not even import is an error of the table.
 
 A test run is a fork of this process, which has loaded the libraries and started no
 backend: loading them takes longer than most of the tests.
@@ -36,7 +36,8 @@ TABLE = ROOT / 'tests' / 'mutations.toml'
 COPIED = ('passk_jax', 'configs', 'tests')
 # Their libraries are what a fork has loaded; of the package it loads its own copy.
 LOADED = ('passk_jax.train', 'tensorflow_datasets')
-OPTIONS = ('-x', '-q', '--tb=short', '-p', 'no:cacheprovider')
+# Slow tests too: a row names what notices it, however long that takes.
+OPTIONS = ('-x', '-q', '--tb=short', '-p', 'no:cacheprovider', '-m', '')
 TIMEOUT_SECONDS = 900
 
 

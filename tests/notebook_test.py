@@ -29,9 +29,11 @@ from passk_jax import train
 from passk_jax.cli.flags import parse
 from passk_jax.evaluation.metrics import paired_interval
 from tests import tiny
+from tests.slow import slow_values
 
 EXPERIMENTS, EXAMPLES = tiny.ROOT / 'experiments', tiny.ROOT / 'examples'
 NOTEBOOKS = sorted([*EXPERIMENTS.glob('*.ipynb'), *EXAMPLES.glob('*.ipynb')])
+RUN = slow_values(NOTEBOOKS, quick=[EXPERIMENTS / 'inspect_run.ipynb'])
 MOST_BYTES = 700_000
 
 
@@ -115,7 +117,7 @@ def quick(monkeypatch, tmp_path, request):
     return {'hosted': hosted, 'inspect_run': inspect_run, 'safe_arm': safe_arm}
 
 
-@pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
+@pytest.mark.parametrize('path', RUN, ids=notebook_id)
 def test_the_script_runs_and_draws_what_the_notebook_shows(path, monkeypatch, quick):
     notebook = nbformat.read(path, as_version=4)
     pictures = sum(
@@ -180,7 +182,7 @@ def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
     return [[kind for kind in of_cell if kind != 'stream'] for of_cell in kinds]
 
 
-@pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
+@pytest.mark.parametrize('path', RUN, ids=notebook_id)
 def test_the_notebook_runs_in_a_kernel(path, quick_kernel, monkeypatch):
     """All four take some 40 seconds of a core, a quarter of it for their imports."""
     for name, value in quick_kernel.get(path.stem, dict)().items():

@@ -1,8 +1,8 @@
 """One place: what a stranger adds by CONTRIBUTING.md needs no other change.
 
-A copy of the tree gets one addition of each kind (``additions.py``). The tests that
-loop over tables pass there, and a run trains with all of them. By hand, the whole test
-command runs on the copy:
+A copy of the tree gets one addition of each kind (``additions.py``). A run trains
+with all of them. By hand, the tests that loop over tables run on the copy, and so does
+the whole test command:
 
     python -m pytest tests/one_place_test.py -m slow
 """
@@ -102,14 +102,14 @@ def run(root: pathlib.Path, *arguments: str) -> str:
     return result.stdout
 
 
-def run_tests(root: pathlib.Path, *arguments: str) -> int:
+def run_tests(root: pathlib.Path, *arguments: str, marks: str = 'not slow') -> int:
     """Runs tests in the copy, without this file; how many passed."""
     output = run(
         root,
         *('-m', 'pytest', '-p', 'no:cacheprovider', '--tb=short'),
         *(f'--basetemp={root.parent / "tmp"}', *arguments),
         *('--ignore=tests/one_place_test.py', '-o', 'addopts='),
-        *('-m', 'not slow', '-q'),
+        *('-m', marks, '-q'),
     )
     return int(re.search(r'(\d+) passed', output)[1])
 
@@ -134,12 +134,14 @@ def test_what_a_kind_touches_is_what_contributing_names():
             assert place in row or pathlib.Path(path).name in row, (kind, path)
 
 
+@pytest.mark.slow
 def test_additions_of_every_kind_leave_the_loops_over_tables_green(copy):
     files = [f'tests/{name}_test.py' for name in (*QUICK, *SLOWER)]
     chosen = [*(f'{name}_test'.rpartition('/')[2] for name in QUICK), *CASES]
     # A module's name is a keyword of its tests; that of tasks_test is in SLOWER.
     words = f'({" or ".join(chosen)}) and not ({" or ".join(COSTLY)})'
-    assert run_tests(copy, *files, '-k', words) > 400
+    # A new row of many tables is slow.
+    assert run_tests(copy, *files, '-k', words, marks='') > 400
 
 
 def test_a_run_trains_with_an_addition_of_every_kind(copy, tmp_path):

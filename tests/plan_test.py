@@ -117,6 +117,7 @@ def test_a_mesh_of_another_size_is_refused():
         plan.plan(config, topologies.parse('cpu:8'), ['score'])
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
     path = tmp_path / 'plan.md'
     lengths = '--lengths=constant:4;lognormal:5,0.8'
@@ -262,6 +263,7 @@ def test_the_tpu_compiler_finds_settings_that_fit():
     assert re.fullmatch(f'    {" ".join([TINY, *given])}{found}', last)
 
 
+@pytest.mark.slow
 def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     def refuse(*arguments):
         raise AssertionError('a plan ran a program')
@@ -276,6 +278,7 @@ def test_planning_compiles_what_it_plans_and_runs_nothing(monkeypatch, caplog):
     assert compiled == ['jit(prefill)', 'jit(score)']
 
 
+@pytest.mark.slow
 def test_keys_and_values_as_int8_are_planned():
     sizes = {'model__arch__head_dim': 64, 'model__compute_dtype': 'bfloat16'}
     sizes |= {'sampling__max_response_tokens': 49, 'sampling__num_rollouts': 8}
@@ -294,6 +297,7 @@ def test_keys_and_values_as_int8_are_planned():
         assert float(y) / float(x) == pytest.approx(68 / 128, rel=0.01)
 
 
+@pytest.mark.slow
 def test_a_reference_of_a_later_stage_is_planned():
     stages = {'kl': {'start': 2, 'reset_optimizer': False, 'loss': {'kl_coef': 0.1}}}
     always, later = (

@@ -101,6 +101,7 @@ def small_gpu(**sizes):
     return dataclasses.replace(gpu, chip=chip)
 
 
+@pytest.mark.slow
 def test_a_search_for_gpus_goes_by_shapes():
     """Temporaries count, without a compiler, and a pass gets smaller until it fits."""
     config = tiny.make_config(mesh__fsdp=8, train__micro_batch_prompts=8)

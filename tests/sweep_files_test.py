@@ -55,10 +55,14 @@ ONE_SEED = {('smollm2_rates', ''), ('horizon', 'variant=rates')}
 SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]
 
 
+def loaded(file: str, argument: str) -> Sweep:
+    path = f'experiments/sweeps/{file}.py' + (f':{argument}' if argument else '')
+    return config_file.call(path, 'get_sweep', returns=Sweep)
+
+
 def opened(file: str, argument: str, root: pathlib.Path) -> tuple[Sweep, list[Job]]:
     """The sweep, and the runs of its first seed."""
-    path = f'experiments/sweeps/{file}.py' + (f':{argument}' if argument else '')
-    sweep = config_file.call(path, 'get_sweep', returns=Sweep)
+    sweep = loaded(file, argument)
     return sweep, open_runs(runs_of(sweep, root, sweep.seeds[:1]), sweep)
 
 
@@ -67,9 +71,9 @@ def test_every_file_is_here():
     assert {path.stem for path in directory.glob('*.py')} == FILES.keys()
 
 
-def test_no_two_sweeps_write_to_one_name(tmp_path, monkeypatch):
+def test_no_two_sweeps_write_to_one_name(monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    names = [opened(*each, tmp_path)[0].name for each in SWEEPS]
+    names = [loaded(*each).name for each in SWEEPS]
     assert len(set(names)) == len(names)
 
 
@@ -89,8 +93,7 @@ def test_its_runs_would_start_and_differ(file, argument, tmp_path, monkeypatch):
 @pytest.mark.parametrize(('file', 'argument'), SWEEPS)
 def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    path = f'experiments/sweeps/{file}.py' + (f':{argument}' if argument else '')
-    sweep = config_file.call(path, 'get_sweep', returns=Sweep)
+    sweep = loaded(file, argument)
     kept = tiny.ROOT / 'experiments' / 'results'
     if (file, argument) in PENDING:
         assert not (kept / f'{sweep.name}.jsonl.gz').exists()

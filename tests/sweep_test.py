@@ -228,6 +228,7 @@ def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):
     assert fakes.said(tmp_path).count('started') <= len(os.sched_getaffinity(0))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not pathlib.Path(f'/proc/{os.getpid()}/task/{os.getpid()}/children').exists(),
     reason='this system does not list the children of a process',

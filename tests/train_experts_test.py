@@ -17,6 +17,7 @@ from passk_jax.report.write import write_curves
 from passk_jax.runs import checkpoints
 from passk_jax.setup import model
 from tests import legible, tiny
+from tests.slow import slow_values
 from tests.train_resume_test import Killed, kill_at
 
 LAST = 3
@@ -96,6 +97,7 @@ def test_interrupted_it_ends_the_same(trained, tmp_path):
     tiny.assert_same_run(tmp_path, trained, last=LAST)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('sizes', ['1,1,1,2', '1,2,1,2'])
 def test_devices_that_share_experts_train_the_same(sizes, trained, tmp_path):
     tiny.warm_copy(trained, tmp_path)
@@ -112,6 +114,7 @@ def test_devices_that_share_experts_train_the_same(sizes, trained, tmp_path):
             assert have[name] == pytest.approx(want[name], abs=1e-4), name
 
 
+@pytest.mark.slow
 def test_packed_responses_have_the_same_figures(trained, tmp_path):
     tiny.warm_copy(trained, tmp_path)
     assert tiny.run(tiny.make_config(**MOE, train__pack_sizes=4), tmp_path)
@@ -121,6 +124,7 @@ def test_packed_responses_have_the_same_figures(trained, tmp_path):
         assert have[name] == pytest.approx(want[name], abs=1e-5), name
 
 
+@pytest.mark.slow
 def test_what_is_frozen_stays_and_is_in_no_checkpoint(frozen):
     setup = tiny.make_setup(tiny.make_config(**FROZEN))
     assert setup.policy.frozen == {ROUTER, 'embed.embedding'}
@@ -133,6 +137,7 @@ def test_what_is_frozen_stays_and_is_in_no_checkpoint(frozen):
     assert not any(name.endswith(tuple(setup.policy.frozen)) for name in arrays)
 
 
+@pytest.mark.slow
 def test_a_frozen_run_goes_on_without_its_warm_start(frozen, tmp_path):
     tiny.warm_copy(frozen, tmp_path)
     config = tiny.make_config(**FROZEN)
@@ -143,6 +148,7 @@ def test_a_frozen_run_goes_on_without_its_warm_start(frozen, tmp_path):
     tiny.assert_same_run(tmp_path, frozen, last=LAST)
 
 
+@pytest.mark.slow
 def test_a_frozen_run_is_evaluated_and_exported(frozen, tmp_path):
     with tiny.devices(1):
         evaluate.main(workdir=str(frozen), split='validation')
@@ -162,6 +168,7 @@ def test_a_frozen_run_is_evaluated_and_exported(frozen, tmp_path):
     np.testing.assert_array_equal(gate.numpy(), np.asarray(router).T)
 
 
+@pytest.mark.slow
 def test_another_run_begins_with_all_of_it(frozen, tmp_path):
     """Whether it trains what the first left alone, or leaves it alone too."""
     setup = tiny.make_setup(tiny.make_config(**FROZEN))
@@ -183,14 +190,17 @@ REPLAY = MOE | {'model__replay_routing': True}
 
 @pytest.mark.parametrize(
     'overrides',
-    [
-        {},
-        {'train__pack_sizes': 4},
-        {'train__micro_batch_rollouts': 2},
-        {'loss__kl_coef': 0.01},
-        {'train__dynamic_sampling_rounds': 2},
-        {'log__diagnostics_every': 1},
-    ],
+    slow_values(
+        [
+            {},
+            {'train__pack_sizes': 4},
+            {'train__micro_batch_rollouts': 2},
+            {'loss__kl_coef': 0.01},
+            {'train__dynamic_sampling_rounds': 2},
+            {'log__diagnostics_every': 1},
+        ],
+        quick=[{}],
+    ),
     ids=str,
 )
 def test_in_float32_a_replayed_run_is_the_same_run(overrides, trained, tmp_path):
@@ -207,6 +217,7 @@ def test_in_float32_a_replayed_run_is_the_same_run(overrides, trained, tmp_path)
             assert replayed[name] == pytest.approx(value, abs=1e-5), name
 
 
+@pytest.mark.slow
 def test_later_updates_of_a_step_run_the_experts_of_its_sampling(trained, tmp_path):
     """Though the router has moved since."""
     tiny.warm_copy(trained, tmp_path)
@@ -218,6 +229,7 @@ def test_later_updates_of_a_step_run_the_experts_of_its_sampling(trained, tmp_pa
     assert all(line['sampler_gap_max'] < 1e-4 for line in lines)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_a_replay_brings_the_learner_nearer_to_the_sampler(tmp_path):
     gaps = {}
     for replay in (True, False):
@@ -236,6 +248,7 @@ def test_in_bfloat16_a_replay_brings_the_learner_nearer_to_the_sampler(tmp_path)
     assert gaps[True] < gaps[False] / 3
 
 
+@pytest.mark.slow
 def test_a_replayed_run_interrupted_ends_the_same(trained, tmp_path):
     config = tiny.make_config(**REPLAY)
     for name in ('whole', 'parts'):
@@ -273,6 +286,7 @@ def test_what_cannot_be_is_refused_before_a_device_works(overrides, words):
         tiny.make_setup(tiny.make_config(**MOE | overrides))
 
 
+@pytest.mark.slow
 def test_a_kept_part_that_is_another_is_refused(frozen):
     setup = tiny.make_setup(tiny.make_config(**FROZEN))
     shapes = initial.policies.param_shapes(setup.policy, setup.mesh)
@@ -283,6 +297,7 @@ def test_a_kept_part_that_is_another_is_refused(frozen):
         checkpoints.keep_frozen(frozen, other, other)
 
 
+@pytest.mark.slow
 def test_a_run_that_lost_what_it_leaves_alone_says_so(frozen, tmp_path):
     ignore = shutil.ignore_patterns('frozen')
     shutil.copytree(frozen, tmp_path / 'run', ignore=ignore)

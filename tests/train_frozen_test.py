@@ -33,6 +33,7 @@ def finished(run, tmp_path_factory):
     return workdir
 
 
+@pytest.mark.slow
 def test_checkpoints_hold_what_is_trained_and_nothing_else(finished):
     setup = tiny.make_setup(tiny.make_config())
     names = initial.policies.param_shapes(setup.policy, setup.mesh).keys()

@@ -135,6 +135,7 @@ def test_metrics_that_cannot_be_written_stop_the_run(finished_run, tmp_path):
     tiny.assert_same_run(workdir, finished_run, last=5)
 
 
+@pytest.mark.slow
 def test_prompts_beyond_the_limit_are_an_error_or_dropped_as_asked(tmp_path):
     """A 3x3 maze is 12 tokens, a 4x4 maze of the validation split 20."""
     limit = tiny.ONLY_STEPS | {

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tests import tiny
+from tests.slow import slow_values
 
 LAST = 5
 
@@ -15,7 +16,7 @@ def workdir(finished_run, tmp_path):
     return shutil.copytree(finished_run, tmp_path / 'run')
 
 
-@pytest.mark.parametrize('steps', [6, 8])
+@pytest.mark.parametrize('steps', slow_values([6, 8], quick=[6]))
 def test_a_finished_run_made_longer_equals_one_of_that_length(
     finished_run, workdir, tmp_path, steps
 ):

@@ -11,6 +11,7 @@ from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_report
 from tests import tiny
 from tests.advantages.history_test import by_lists
+from tests.slow import slow_values
 
 LAST, BORDER, WINDOW, N = 5, 2, 2, 4
 SETTINGS = {
@@ -101,7 +102,7 @@ def test_a_checkpoint_has_the_steps_of_the_window(whole):
         np.testing.assert_array_equal(history_at(whole, step), wanted)
 
 
-@pytest.mark.parametrize('kind', ['whole', 'staged'])
+@pytest.mark.parametrize('kind', slow_values(['whole', 'staged'], quick=['whole']))
 def test_stopped_before_every_step_it_ends_the_same(
     kind, finished_run, tmp_path, request
 ):

@@ -1,5 +1,6 @@
 """Where a run runs changes nothing but the last bits of its figures."""
 
+import functools
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from passk_jax import sharding
 from tests import tiny
+from tests.slow import slow_rows, slow_values
 
 # Data, fsdp, rollout and tensor, and tensor in sampling.
 MESHES = {
@@ -37,11 +39,15 @@ def run(workdir, mesh):
 
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
-    """The directory of a whole run on each mesh, its own warm start included."""
-    directories = {name: tmp_path_factory.mktemp(name) for name in MESHES}
-    for name, mesh in MESHES.items():
-        assert run(directories[name], mesh)
-    return directories
+    """Mesh -> the directory of a whole run on it, its own warm start included."""
+
+    @functools.cache
+    def directory(name):
+        workdir = tmp_path_factory.mktemp(name)
+        assert run(workdir, MESHES[name])
+        return workdir
+
+    return directory
 
 
 def assert_close(a, b):
@@ -65,28 +71,31 @@ def assert_close(a, b):
         np.testing.assert_allclose(array, others[name], atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize('mesh', ['all', 'decode', 'fsdp'])
+@pytest.mark.parametrize(
+    'mesh', slow_values(['all', 'decode', 'fsdp'], quick=['decode'])
+)
 def test_the_mesh_changes_no_sample_and_no_figure(mesh, runs):
-    assert_close(runs['one'], runs[mesh])
+    assert_close(runs('one'), runs(mesh))
 
 
 @pytest.mark.parametrize(
-    ('before', 'after'), [('one', 'all'), ('all', 'decode'), ('decode', 'one')]
+    ('before', 'after'),
+    [*slow_rows([('one', 'all'), ('all', 'decode')]), ('decode', 'one')],
 )
 def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
-    workdir = tiny.warm_copy(runs[before], tmp_path)
+    workdir = tiny.warm_copy(runs(before), tmp_path)
     with tiny.stop_before(2):
         assert not run(workdir, MESHES[before])
     assert run(workdir, MESHES[after])
-    assert_close(workdir, runs['one'])
+    assert_close(workdir, runs('one'))
 
 
 def test_a_run_with_a_mesh_of_sampling_resumes_bit_for_bit(runs, tmp_path):
-    workdir = tiny.warm_copy(runs['decode'], tmp_path)
+    workdir = tiny.warm_copy(runs('decode'), tmp_path)
     with tiny.stop_before(2):
         assert not run(workdir, MESHES['decode'])
     assert run(workdir, MESHES['decode'])
     names = [path.name for path in (workdir / 'rollouts').iterdir()]
     for name in ('metrics.jsonl', *(f'rollouts/{x}' for x in names)):
-        whole = (runs['decode'] / name).read_bytes()
+        whole = (runs('decode') / name).read_bytes()
         assert (workdir / name).read_bytes() == whole, name

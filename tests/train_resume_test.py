@@ -21,10 +21,9 @@ from passk_jax.runs import checkpoints, commits, saving
 from passk_jax.runs.checkpoints import Checkpoints
 from passk_jax.runs.metric_writer import MetricWriter
 from tests import tiny
-from tests.train_test import OF_EACH_KIND
+from tests.slow import slow_values
 
 LAST = 5
-SLOW = [pytest.mark.slow]
 
 
 class Killed(BaseException):
@@ -153,6 +152,7 @@ KILLS = (
 )
 
 
+@pytest.mark.slow
 def test_killed_at_every_stage_and_started_again_it_ends_the_same(
     finished_run, tmp_path
 ):
@@ -219,6 +219,7 @@ def everything(workdir: pathlib.Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_path):
     """The other run, whose newest parameters are the reference, goes on meanwhile."""
     other = tmp_path / 'other'
@@ -262,16 +263,12 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
 
 
 @pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param(name, marks=[] if name in OF_EACH_KIND.values() else SLOW)
-        for name in ESTIMATORS
-    ],
+    'name', slow_values(ESTIMATORS, quick=['pass_at_1', 'curverl'])
 )
 def test_an_estimator_trains_and_survives_a_stop_before_each_step(
     name, finished_run, tmp_path
 ):
-    """One of each kind of inputs; the others are slow."""
+    """Of the rewards and of the history; the others are slow."""
     config = tiny.make_config(
         advantage__name=name,
         train__steps=2,
@@ -299,6 +296,7 @@ def test_an_estimator_trains_and_survives_a_stop_before_each_step(
     tiny.assert_same_run(workdir, whole, last=2)
 
 
+@pytest.mark.slow
 def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
     """A mesh of its own for sampling, int8, packed rows, and passes without signal."""
     config = tiny.make_config(
@@ -319,6 +317,7 @@ def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
     tiny.assert_same_run(parts, whole, last=3)
 
 
+@pytest.mark.slow
 def test_a_run_with_keys_and_values_as_int8_survives_a_stop(finished_run, tmp_path):
     """It draws other tokens than the run without, and the learner weighs them."""
     int8 = {'sampling__cache_dtype': 'int8', 'loss__sampler_weight_cap': 2.0}

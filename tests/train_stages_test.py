@@ -141,6 +141,7 @@ def test_stopped_before_every_step_it_ends_the_same(staged, finished_run, tmp_pa
     tiny.assert_same_run(workdir, staged, last=LAST)
 
 
+@pytest.mark.slow
 def test_a_reference_is_only_in_the_stage_with_a_kl(finished_run, tmp_path):
     workdir = tiny.warm_copy(finished_run, tmp_path)
     stages = {

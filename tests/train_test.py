@@ -23,6 +23,7 @@ from passk_jax.sampling import Purpose
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Prompts, Rollouts, Verdicts
 from tests import tiny
+from tests.slow import slow_values
 
 # Every step has all the problems there are, and the policy does not move.
 STANDING_STILL = tiny.ONLY_STEPS | {
@@ -41,6 +42,7 @@ def responses(workdir, step):
     return by_problem
 
 
+@pytest.mark.slow
 def test_no_two_draws_share_their_noise(tmp_path):
     assert tiny.run(tiny.make_config(**STANDING_STILL), tmp_path / 'a')
     assert tiny.run(tiny.make_config(**STANDING_STILL, seed=1), tmp_path / 'b')
@@ -90,7 +92,9 @@ def test_the_stop_token_is_inside_the_response(finished_run):
 OF_EACH_KIND = {row.reads: name for name, row in reversed(ESTIMATORS.items())}
 
 
-@pytest.mark.parametrize('name', OF_EACH_KIND.values())
+@pytest.mark.parametrize(
+    'name', slow_values(OF_EACH_KIND.values(), quick=['curverl', 'adaptive'])
+)
 def test_an_estimator_of_each_kind_trains_with_every_term_of_the_loss(
     name, finished_run, tmp_path
 ):
@@ -188,7 +192,9 @@ def test_every_estimator_moves_the_policy(name, a_step):
     assert any(np.any(a != b) for a, b in zip(before, after, strict=True))
 
 
-@pytest.mark.parametrize('name', ESTIMATORS)
+@pytest.mark.parametrize(
+    'name', slow_values(ESTIMATORS, quick=['pass_at_1', 'adaptive', 'curverl'])
+)
 def test_the_place_of_a_problem_in_the_batch_does_not_matter(name):
     settings = {'advantage__name': name, 'reward__flip_wrong': 0.5}
     order = (3, 0, 7, 1, 6, 2, 5, 4)
@@ -269,7 +275,7 @@ def problem_of(step, row):
     return setup.train_batches()[step][0][row]
 
 
-@pytest.mark.parametrize('reward', [np.nan, np.inf])
+@pytest.mark.parametrize('reward', [np.nan, *slow_values([np.inf])])
 def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
     reward, finished_run, tmp_path
 ):
@@ -286,7 +292,7 @@ def test_a_reward_that_is_not_finite_stops_the_run_with_its_problem(
 
 # Step 4 is evaluated, so what step 3 left is looked at before anything is sampled;
 # what step 2 left is sampled from first.
-@pytest.mark.parametrize('at', [2, 3])
+@pytest.mark.parametrize('at', slow_values([2, 3], quick=[3]))
 def test_a_loss_that_is_not_finite_stops_the_run_with_step_and_problem(
     at, finished_run, tmp_path
 ):

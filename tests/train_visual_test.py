@@ -64,6 +64,7 @@ def counted(tmp_path_factory):
     return workdir
 
 
+@pytest.mark.slow
 def test_interrupted_a_run_on_pictures_ends_the_same(counted, tmp_path):
     workdir = tiny.warm_copy(counted, tmp_path)
     for call in (2, 1):
@@ -73,6 +74,7 @@ def test_interrupted_a_run_on_pictures_ends_the_same(counted, tmp_path):
     tiny.assert_same_run(workdir, counted, last=3)
 
 
+@pytest.mark.slow
 def test_the_warm_start_trains_the_tower(counted):
     setup = tiny.make_setup(tiny.make_config(**COUNTING))
     shapes = policies.param_shapes(setup.policy, setup.mesh)
@@ -82,6 +84,7 @@ def test_the_warm_start_trains_the_tower(counted):
     assert not [x for x in tower if np.array_equal(first[x], trained[x])]
 
 
+@pytest.mark.slow
 def test_the_report_has_the_pictures(counted):
     page = write_report(counted).read_text()
     rows = tiny.read_lines(counted / 'rollouts' / 'step_00000000.jsonl')
@@ -94,6 +97,7 @@ def test_the_report_has_the_pictures(counted):
     assert sum(f'<img src="{x}"' in page for x in addresses) >= 3
 
 
+@pytest.mark.slow
 def test_an_export_of_a_tower_from_scratch_is_read_by_transformers(counted, tmp_path):
     config = tiny.make_config(**COUNTING)
     out = tmp_path / 'out'
@@ -132,6 +136,7 @@ def test_a_tower_has_the_sizes_of_the_config():
     assert setup.policy.arch.layers[0].rope.sections == (2, 1, 1)
 
 
+@pytest.mark.slow
 def test_a_blind_run_has_a_warm_start_of_its_own(counted, tmp_path):
     workdir = tiny.warm_copy(counted, tmp_path)
     config = tiny.make_config(**COUNTING, data__blank_pictures=True)

@@ -177,6 +177,7 @@ def test_rates_are_of_what_a_stage_trains(setup, kl_coef):
     assert verbs.rates is make.return_value
 
 
+@pytest.mark.slow
 def test_adamw_cancels_the_scale_of_an_advantage_but_for_epsilon_and_the_limit(
     finished_run, tmp_path
 ):

@@ -19,6 +19,7 @@ from passk_jax.advantages.curve_weight import weight_of_curve
 from tests.advantages import oracles
 from tests.advantages.curve_weight_test import CORRECT, assert_follows
 from tests.advantages.estimators_test import as_rewards, run
+from tests.slow import slow_rows
 
 
 def full_sampling(correct, *, k):
@@ -80,7 +81,10 @@ MEAN = [
 @pytest.mark.parametrize(
     ('sample', 'num_rollouts', 'params', 'factor'),
     [(full_sampling, *case) for case in FULL]
-    + [(bootstrap_sampling, *case) for case in SUM + MEAN],
+    + slow_rows(
+        [(bootstrap_sampling, *case) for case in SUM + MEAN],
+        quick=[(bootstrap_sampling, *case) for case in MEAN],
+    ),
 )
 def test_without_its_sigma_the_mean_is_a_multiple_of_set_level_and_canonical_k(
     sample, num_rollouts, params, factor

@@ -29,6 +29,7 @@ from tests.learning.update_test import (
     start,
 )
 from tests.models import oracle
+from tests.slow import slow_rows
 
 E = 3
 
@@ -76,7 +77,11 @@ def shares_by_hand(advantages, aggregation, num_chunks):
 
 
 @pytest.mark.parametrize(
-    ('aggregation', 'num_chunks'), [*zip(losses.AGGREGATIONS, (2, 8), strict=True)]
+    ('aggregation', 'num_chunks'),
+    slow_rows(
+        [*zip(losses.AGGREGATIONS, (2, 8), strict=True)],
+        quick=[(losses.AGGREGATIONS[0], 2)],
+    ),
 )
 def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_chunks):
     # The products leave out terms that depend on no advantage.
@@ -221,6 +226,7 @@ def bandit_step(probabilities, seed):
     return rollouts, RIGHT[kinds[:, None], tokens]
 
 
+@pytest.mark.slow
 def test_on_a_bandit_the_estimates_are_the_enumerated_gradients():
     """RLOO follows p, and canonical_k pass@k, exactly: so do signal and cosine."""
     params = oracle.random_params(make_policy())

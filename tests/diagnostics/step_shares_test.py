@@ -85,6 +85,7 @@ def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_on_a_bandit_the_parts_are_the_enumerated_ones():
     """Of the right responses each is expected to add the gradient of log p."""
     params, responses = oracle.random_params(make_policy()), bandit.RESPONSES

@@ -152,6 +152,7 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     assert found.reaching[0] == P * N
 
 
+@pytest.mark.slow
 def test_a_mesh_changes_only_the_rounding_of_a_diagnosis():
     whole = jax.tree.leaves(diagnosed(make_mesh(), 2, difficulty_bins=2))
     mesh = make_mesh(data=2, fsdp=2, tensor=2)

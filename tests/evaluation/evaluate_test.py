@@ -12,6 +12,7 @@ from passk_jax.evaluation import evaluate, majority, metrics
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.types import Problem
 from tests import tiny
+from tests.slow import slow_values
 
 
 def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0):
@@ -161,7 +162,7 @@ def test_each_problem_is_counted_once_though_the_last_batch_is_filled(evaluated)
     assert all(r['n'] == 4 and 0 <= r['c'] <= 4 for r in rows)
 
 
-@pytest.mark.parametrize('batch_size', [0, 1, 3, 6, 8])
+@pytest.mark.parametrize('batch_size', slow_values([0, 1, 3, 6, 8], quick=[0, 3, 6]))
 def test_the_batch_size_changes_nothing(batch_size, evaluated):
     values, rows = run_evaluation(eval__batch_size=batch_size)
     before, rows_before = evaluated

@@ -16,6 +16,7 @@ from tests.launch.fakes import (
     words_of,
 )
 from tests.launch.local_test import NASTY, begin
+from tests.slow import slow_values
 
 ZONE = '--zone=us-central1-a'
 TPUS = ['gcloud', 'compute', 'tpus']
@@ -286,7 +287,7 @@ def test_loop_makes_a_preempted_slice_anew(launcher):
     assert len(launcher.trained()) == 3
 
 
-@pytest.mark.parametrize('backend', BACKENDS)
+@pytest.mark.parametrize('backend', slow_values(BACKENDS, quick=['tpu-vm']))
 @pytest.mark.parametrize('command', COMMANDS)
 def test_a_dry_run_prints_what_gcloud_is_asked(synced, command, backend):
     synced.statuses('0')

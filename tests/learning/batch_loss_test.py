@@ -88,6 +88,7 @@ def test_the_mask_drops_what_the_limit_cut_off_only_if_asked():
     assert masked.sum() == everything.sum() - rollouts.lengths[0, 1]
 
 
+@pytest.mark.slow
 def test_what_layers_measure_is_a_metric_of_the_step_over_its_trained_tokens(
     monkeypatch,
 ):

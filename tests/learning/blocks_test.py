@@ -29,6 +29,7 @@ from tests.learning.update_test import (
     run_step,
 )
 from tests.models.attention_kernels_test import with_interpreted_splash
+from tests.slow import slow_values
 
 WHOLE = {'loss': LOSS, 'num_updates': 2, 'num_micro_batches': 2}
 DEALT = WHOLE | {'deals': True}
@@ -45,7 +46,7 @@ def draw(seed, prompts=5, rollouts=8):
 
 
 @pytest.mark.parametrize('powers', [False, True])
-@pytest.mark.parametrize('seed', range(4))
+@pytest.mark.parametrize('seed', slow_values(range(4), quick=[0]))
 def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
     lengths, signal = draw(seed)
     sizes = (BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed]),)
@@ -101,7 +102,9 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
         assert used == math.ceil(needed / size.blocks) * size.blocks * size.rows
 
 
-@pytest.mark.parametrize('changes', [{}, EVERYTHING, {'epochs': 2}])
+@pytest.mark.parametrize(
+    'changes', slow_values([{}, EVERYTHING, {'epochs': 2}], quick=[EVERYTHING])
+)
 def test_dealing_changes_neither_the_update_nor_its_metrics(changes):
     rollouts = make_rollouts(pad=PAD)
     plain = run_step(rollouts=rollouts, **(WHOLE | changes))
@@ -110,6 +113,7 @@ def test_dealing_changes_neither_the_update_nor_its_metrics(changes):
     assert dealt[1]['padding'] < 0.8 * plain[1]['padding']
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('micro_batches', [1, 4])
 def test_the_pass_changes_nothing(micro_batches):
     rollouts = make_rollouts(pad=PAD)
@@ -120,7 +124,10 @@ def test_the_pass_changes_nothing(micro_batches):
     )
 
 
-@pytest.mark.parametrize('sizes', [(2, 2, 2, 1), (1, 2, 1, 2), (1, 1, 4, 1)])
+@pytest.mark.parametrize(
+    'sizes',
+    slow_values([(2, 2, 2, 1), (1, 2, 1, 2), (1, 1, 4, 1)], quick=[(1, 2, 1, 2)]),
+)
 def test_a_mesh_changes_nothing(sizes):
     axes = dict(zip(sharding.MESH_AXES, sizes, strict=True))
     devices = jax.devices()[: math.prod(sizes)]
@@ -130,6 +137,7 @@ def test_a_mesh_changes_nothing(sizes):
     assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt, atol=5e-6)
 
 
+@pytest.mark.slow
 @with_interpreted_splash
 def test_dealing_to_splash_changes_nothing():
     mesh, rollouts = make_mesh(), make_rollouts(pad=PAD)
@@ -159,6 +167,7 @@ def test_responses_without_a_gradient_are_measured_and_not_learned_from():
     assert metrics['entropy'] > 0
 
 
+@pytest.mark.slow
 def test_what_the_limit_cut_off_has_no_gradient_either():
     loss = dataclasses.replace(LOSS, mask_truncated=True, aggregation='sequence')
     stopped = np.random.default_rng(2).uniform(size=(P, N)) < 0.6
@@ -242,6 +251,7 @@ def test_a_processor_has_blocks_of_every_power_of_two():
     assert choose(pass_prompts=9, pass_rollouts=16)[0] == BlockSize(16, 1)
 
 
+@pytest.mark.slow
 def test_where_half_of_the_positions_are_pads_three_fifths_are_computed():
     """At SmolLM2's shape in benchmarks/packed_rows.py, prompts included."""
     prompts, width, P, N = 100, 256, 8, 16

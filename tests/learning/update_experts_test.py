@@ -24,6 +24,7 @@ from tests.learning.update_frozen_test import SGD
 from tests.learning.update_test import LOSS, VOCAB, make_advantages, make_rollouts
 from tests.models.hf import oracle as hf_oracle
 from tests.models.hf.parity_gradient_test import apart, stored
+from tests.slow import slow_values
 
 COEF = 0.5
 AUX = dataclasses.replace(LOSS, router_aux_coef=COEF)
@@ -126,13 +127,16 @@ def baseline(pair):
 
 @pytest.mark.parametrize(
     'settings',
-    [
-        {'num_micro_batches': 4},
-        {'rollout_parts': 2},
-        {'num_micro_batches': 2, 'pack_sizes': 2},
-        {'sizes': (1, 1, 1, 2)},
-        {'sizes': (1, 2, 1, 4)},
-    ],
+    slow_values(
+        [
+            {'num_micro_batches': 4},
+            {'rollout_parts': 2},
+            {'num_micro_batches': 2, 'pack_sizes': 2},
+            {'sizes': (1, 1, 1, 2)},
+            {'sizes': (1, 2, 1, 4)},
+        ],
+        quick=[{'num_micro_batches': 4}],
+    ),
     ids=str,
 )
 def test_neither_passes_nor_packing_nor_devices_change_it(settings, pair, baseline):
@@ -155,6 +159,7 @@ def test_it_is_added_to_the_loss_of_the_advantages(pair, baseline):
     np.testing.assert_allclose(moved[name], without[name] + alone[name], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_step_multiplies_by_the_experts_of_its_device_and_by_one_at_a_time(pair):
     """In the compiled program, whose dense form would have a row for every expert."""
     policy, mesh = start(pair[1], (1, 2, 1, 4))

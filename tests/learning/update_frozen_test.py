@@ -27,6 +27,7 @@ from tests.learning.update_test import (
     make_rollouts,
     place,
 )
+from tests.slow import slow_values
 
 KERNEL = 'layers.mlp.up.kernel'
 FROZEN = frozenset({'embed.embedding', 'layers.attention.query.kernel', KERNEL})
@@ -66,7 +67,7 @@ def run(mesh, frozen=FROZEN, *, steps=1, with_ref=False, **options):
     return state, held, jax.device_get(metrics)
 
 
-@pytest.mark.parametrize('num_updates', [1, 2])
+@pytest.mark.parametrize('num_updates', slow_values([1, 2], quick=[1]))
 def test_what_is_trained_moves_as_it_does_in_full_and_the_rest_not_at_all(num_updates):
     """In the first of two updates; in the second the gradient is another."""
     mesh = make_mesh()
@@ -85,6 +86,7 @@ def test_what_is_trained_moves_as_it_does_in_full_and_the_rest_not_at_all(num_up
             np.testing.assert_allclose(x, full.params[name], atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_same_on_a_mesh():
     (one, _, _), (many, _, _) = (run(make_mesh(*sizes)) for sizes in ((), (2, 2, 2)))
     for name, x in many.params.items():

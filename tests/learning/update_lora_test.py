@@ -25,6 +25,7 @@ from tests.learning.update_test import (
     make_policy,
     make_rollouts,
 )
+from tests.slow import slow_values
 
 ALL = Lora(rank=2, alpha=4.0, targets=('all-linear',))
 KERNEL = 'layers.mlp.up.kernel'
@@ -88,6 +89,7 @@ def test_only_adapters_move_and_only_they_have_an_optimizer(first):
     assert all(is_adapter(path) for path in paths)
 
 
+@pytest.mark.slow
 def test_the_same_on_a_mesh(first):
     one, _, _ = run(with_adapters(), first, steps=2)
     many, _, _ = run(with_adapters(), first, steps=2, mesh=make_mesh(2, 2, 2))
@@ -111,8 +113,10 @@ def test_the_reference_is_the_base(first):
     assert far['ref_kl_k3'] > 1e-5
 
 
-@pytest.mark.parametrize('updates', [1, 2])
-@pytest.mark.parametrize('optimizer', [STEEP, OPTIMIZER], ids=['sgd', 'adamw'])
+@pytest.mark.parametrize('updates', slow_values([1, 2], quick=[1]))
+@pytest.mark.parametrize(
+    'optimizer', [*slow_values([STEEP]), OPTIMIZER], ids=['sgd', 'adamw']
+)
 def test_of_full_rank_it_is_full_fine_tuning_of_the_matrix(optimizer, updates):
     """If A is the identity, and stays, B has the gradient of the matrix itself.
 

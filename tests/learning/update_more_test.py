@@ -24,6 +24,7 @@ from tests.learning.update_test import (
     run_step,
     start,
 )
+from tests.slow import slow_values
 
 
 def test_the_first_of_several_updates_has_ratios_of_exactly_one():
@@ -44,7 +45,7 @@ def test_a_scaled_advantage_scales_the_gradient_bit_for_bit():
     np.testing.assert_array_equal(four['problem_loss'], 4 * one['problem_loss'])
 
 
-@pytest.mark.parametrize('packed', [{}, {'pack_sizes': 2}])
+@pytest.mark.parametrize('packed', slow_values([{}, {'pack_sizes': 2}], quick=[{}]))
 def test_prompts_without_a_signal_are_measured_and_not_learned_from(packed):
     advantages = make_advantages()
     advantages[::2] = 0
@@ -67,7 +68,9 @@ def truncate_some(rollouts):
     return dataclasses.replace(rollouts, stopped=stopped)
 
 
-@pytest.mark.parametrize('aggregation', ['token', 'sequence'])
+@pytest.mark.parametrize(
+    'aggregation', slow_values(['token', 'sequence'], quick=['token'])
+)
 def test_truncated_responses_are_in_no_sum_and_no_normalizer(aggregation):
     rollouts, advantages = truncate_some(make_rollouts()), make_advantages()
     kept, lengths = rollouts.stopped, rollouts.lengths
@@ -99,7 +102,7 @@ STILL = {
 }
 
 
-@pytest.mark.parametrize('num_updates', [1, 2])
+@pytest.mark.parametrize('num_updates', slow_values([1, 2], quick=[1]))
 def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
     num_updates,
 ):
@@ -118,6 +121,7 @@ def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
     assert metrics['sampler_weight'] == pytest.approx(weights.mean(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_without_a_cap_what_the_sampler_said_changes_no_bit():
     rng = np.random.default_rng(4)
     rollouts = make_rollouts()
@@ -168,6 +172,7 @@ def learner_figures(rollouts):
     return tuple(map(np.asarray, found))
 
 
+@pytest.mark.slow
 def test_epochs_are_more_updates_against_the_same_old_policy():
     """Three epochs of one mini-batch are three updates of the surrogate."""
     rollouts, advantages = make_rollouts(), make_advantages()

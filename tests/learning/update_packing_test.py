@@ -21,6 +21,7 @@ from tests.learning.update_test import (
     make_step,
     run_step,
 )
+from tests.slow import slow_rows, slow_values
 
 PAD = 3
 # Two programs of a whole and its packing, of 2 and 4 rows, for all tests but two.
@@ -48,7 +49,7 @@ def assert_same_step(a, b, *, atol=2e-6):
         )
 
 
-@pytest.mark.parametrize('changes', [{}, EVERYTHING])
+@pytest.mark.parametrize('changes', slow_values([{}, EVERYTHING], quick=[EVERYTHING]))
 def test_packing_changes_neither_the_update_nor_its_metrics(changes):
     rollouts = make_rollouts(pad=PAD)
     plain = run_step(rollouts=rollouts, **(WHOLE | changes))
@@ -57,6 +58,7 @@ def test_packing_changes_neither_the_update_nor_its_metrics(changes):
     assert packed[1]['padding'] < 0.8 * plain[1]['padding']
 
 
+@pytest.mark.slow
 def test_packing_on_a_mesh_changes_nothing():
     mesh = sharding.make_mesh(data=2, fsdp=2, rollout=2, tensor=1)
     rollouts = make_rollouts(pad=PAD)
@@ -66,6 +68,7 @@ def test_packing_on_a_mesh_changes_nothing():
     assert_same_step(run_step(rollouts=rollouts, **WHOLE), packed, atol=5e-6)
 
 
+@pytest.mark.slow
 def test_parts_of_the_rollouts_change_nothing():
     """Not the update nor a metric, packed and on a mesh that divides rollouts."""
     rollouts = make_rollouts(pad=PAD)
@@ -92,7 +95,10 @@ def test_problem_losses_stand_in_the_order_of_the_problems():
 ONE_PASS = {'loss': LOSS, 'num_updates': 1, 'num_micro_batches': 1, 'pack_sizes': 3}
 
 
-@pytest.mark.parametrize(('settings', 'longest'), [(ONE_PASS, 3), (PACKED, T)])
+@pytest.mark.parametrize(
+    ('settings', 'longest'),
+    slow_rows([(ONE_PASS, 3), (PACKED, T)], quick=[(PACKED, T)]),
+)
 def test_padding_is_the_share_of_computed_positions_without_a_token(settings, longest):
     rollouts = make_rollouts(pad=PAD)
     rollouts.lengths[:] = np.minimum(rollouts.lengths, longest)

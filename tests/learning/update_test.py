@@ -19,6 +19,7 @@ from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
 from tests.models import oracle
+from tests.slow import slow_rows
 
 P, N, S, T, VOCAB = 8, 4, 6, 5, 11
 
@@ -186,7 +187,8 @@ WHOLE = dataclasses.replace(LOSS, entropy_coef=0.01)
 
 
 @pytest.mark.parametrize(
-    ('aggregation', 'num_micro_batches'), [('token', 2), ('sequence', 4)]
+    ('aggregation', 'num_micro_batches'),
+    [('token', 2), *slow_rows([('sequence', 4)])],
 )
 def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
     loss = dataclasses.replace(WHOLE, aggregation=aggregation)
@@ -208,7 +210,7 @@ ON_A_MESH = {'loss': WHOLE, 'num_updates': 2, 'num_micro_batches': 2}
 @pytest.mark.parametrize(
     # The first has more devices along the batch than an update has prompts.
     ('shape', 'changes'),
-    [((2, 4, 1), {}), ((2, 2, 2), ON_A_MESH)],
+    [*slow_rows([((2, 4, 1), {})]), ((2, 2, 2), ON_A_MESH)],
 )
 def test_the_mesh_does_not_change_the_update(shape, changes):
     whole = {'loss': WHOLE, 'num_updates': 2}
@@ -233,6 +235,7 @@ def test_the_first_update_of_every_step_is_on_policy():
         assert metrics['ratio_max'] == 1.0
 
 
+@pytest.mark.slow
 def test_later_updates_of_a_step_are_off_policy():
     _, metrics = run_step(num_updates=4)
     assert metrics['old_kl'] > 0
@@ -255,6 +258,7 @@ def test_one_update_is_the_plain_policy_gradient():
     assert metrics['grad_norm'] == pytest.approx(float(expected), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_zero_advantages_change_nothing_but_weight_decay():
     still = dataclasses.replace(OPTIMIZER, weight_decay=0.0)
     before = start().params

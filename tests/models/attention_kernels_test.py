@@ -13,6 +13,7 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.models import attention_kernels
 from tests.models import oracle
+from tests.slow import slow_values
 
 
 def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
@@ -53,8 +54,8 @@ def loss_and_value(mixed):
 
 
 @pytest.mark.parametrize('name', CASES)
-@pytest.mark.parametrize('with_prefix', [False, True])
-@pytest.mark.parametrize('window', [0, 1, 4])
+@pytest.mark.parametrize('with_prefix', slow_values([False, True], quick=[True]))
+@pytest.mark.parametrize('window', slow_values([0, 1, 4], quick=[0, 4]))
 def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
     name, with_prefix, window
 ):
@@ -88,7 +89,9 @@ def placed(x):
 
 @pytest.mark.parametrize('name', CASES)
 # In the last there are more devices than key heads: queries are split, keys are not.
-@pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 1, 4)])
+@pytest.mark.parametrize(
+    'sizes', slow_values([(1, 2, 2, 2), (2, 1, 1, 4)], quick=[(1, 2, 2, 2)])
+)
 def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
     inputs = random_inputs(P=4)
     run = jax.jit(CASES[name])
@@ -171,6 +174,7 @@ def test_a_kernel_that_cannot_run_is_refused(name, platform, words):
         )
 
 
+@pytest.mark.slow
 def test_remat_of_all_but_attention_saves_what_the_kernel_of_a_gpu_returns():
     batch = oracle.random_batch(vocab_size=16, S=5, T=7)
     counts = {}
@@ -196,6 +200,7 @@ def test_remat_of_all_but_attention_saves_what_the_kernel_of_a_gpu_returns():
     assert counts['full'] == {'fwd': 4, 'bwd': 2}
 
 
+@pytest.mark.slow
 def test_remat_of_all_but_attention_does_not_attend_twice():
     params = oracle.random_params(oracle.tiny_policy())
     batch = oracle.random_batch(vocab_size=16)

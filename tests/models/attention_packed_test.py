@@ -19,6 +19,7 @@ from tests.models.attention_kernels_test import (
     random_inputs,
     with_interpreted_splash,
 )
+from tests.slow import slow_rows, slow_values
 
 VOCAB, S, T = 16, 5, 9
 # Responses 0 .. 3 of each prompt: row, first slot, tokens; the rest of a row is pads.
@@ -60,12 +61,15 @@ def distance(a, b):
 
 @pytest.mark.parametrize(
     ('attention', 'remat', 'windows'),
-    [
-        ('plain', 'none', (0,)),
-        ('plain', 'full', (0,)),
-        ('plain', 'none', (4, 2)),
-        ('splash', 'attention', (0, 3)),
-    ],
+    slow_rows(
+        [
+            ('plain', 'none', (0,)),
+            ('plain', 'full', (0,)),
+            ('plain', 'none', (4, 2)),
+            ('splash', 'attention', (0, 3)),
+        ],
+        quick=[('plain', 'none', (4, 2))],
+    ),
 )
 @with_interpreted_splash
 def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(
@@ -124,7 +128,7 @@ def value_and_gradients(name, window=0):
 @pytest.mark.parametrize(
     ('name', 'with_prefix'), [('dense', True), ('splash', True), ('splash', False)]
 )
-@pytest.mark.parametrize('window', [0, 1, 4])
+@pytest.mark.parametrize('window', slow_values([0, 1, 4], quick=[4]))
 def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
     name, with_prefix, window
 ):
@@ -137,7 +141,7 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
         np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize('window', [0, 150])
+@pytest.mark.parametrize('window', slow_values([0, 150], quick=[150]))
 def test_splash_is_exact_over_many_blocks_and_in_any_batch_of_rows(window):
     """Blocks are of 128 slots here, and the last ones are partly pads."""
     inputs = random_inputs(P=3, N=2, S=300, T=270)
@@ -152,8 +156,10 @@ def test_splash_is_exact_over_many_blocks_and_in_any_batch_of_rows(window):
     assert distance(have[1], want[1]) < 1e-6
 
 
-@pytest.mark.parametrize('name', CASES)
-@pytest.mark.parametrize('sizes', [(1, 2, 2, 2), (2, 1, 1, 4)])
+@pytest.mark.parametrize('name', slow_values(CASES, quick=['dense']))
+@pytest.mark.parametrize(
+    'sizes', slow_values([(1, 2, 2, 2), (2, 1, 1, 4)], quick=[(1, 2, 2, 2)])
+)
 def test_the_gradient_of_a_prefix_adds_up_over_the_devices_that_share_its_rows(
     name, sizes
 ):
@@ -167,6 +173,7 @@ def test_the_gradient_of_a_prefix_adds_up_over_the_devices_that_share_its_rows(
         np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_splash_is_as_near_as_the_plain_form():
     query, own, prefix, lengths = random_inputs(S=40, T=50)
     starts = random_starts(*query.shape[:3])
@@ -179,6 +186,7 @@ def test_in_bfloat16_splash_is_as_near_as_the_plain_form():
     assert errors[0] < 1.5 * errors[1] < 0.03
 
 
+@pytest.mark.slow
 @with_interpreted_splash
 def test_splash_runs_forward_once_where_remat_saves_attention():
     """Two kernels a row and one a prompt, each forward and backward."""

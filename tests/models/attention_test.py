@@ -9,6 +9,7 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.models import attention
 from tests.models import oracle
+from tests.slow import slow_values
 
 
 def random_inputs(*, P=2, N=3, S=5, T=4, H=6, J=4, C=2, R=None, large=1):
@@ -86,7 +87,7 @@ def in_chunks(case, width):
 
 # Alone as a prompt is, after a prompt, and through a cache with dead slots.
 @pytest.mark.parametrize('case', ['prompt', 'response', 'cache'])
-@pytest.mark.parametrize('width', [1, 3, 4, 10])
+@pytest.mark.parametrize('width', slow_values([1, 3, 4, 10], quick=[3]))
 def test_chunks_of_queries_change_neither_values_nor_gradients(case, width):
     (have, looped), (want, whole_looped) = in_chunks(case, width), in_chunks(case, 11)
     assert looped

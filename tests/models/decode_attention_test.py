@@ -14,6 +14,7 @@ from passk_jax.models import attention_kernels, decode_attention
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.decode_attention import newest_seen
 from passk_jax.models.quantized import quantize
+from tests.slow import slow_rows, slow_values
 
 attend_filled = functools.partial(decode_attention.attend_filled, interpret=True)
 # Relative to values of deviation 1; bfloat16 rounds weights and results to 2 ** -8.
@@ -66,9 +67,11 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize('shape', SHAPES)
-@pytest.mark.parametrize('window', [0, 1, 5, 600])
-@pytest.mark.parametrize('dtype', TOLERANCES)
+@pytest.mark.parametrize(
+    'shape', slow_values(SHAPES, quick=['one_head', 'seven_of_a_group'])
+)
+@pytest.mark.parametrize('window', slow_values([0, 1, 5, 600], quick=[0, 5]))
+@pytest.mark.parametrize('dtype', slow_values(TOLERANCES, quick=['float32']))
 @pytest.mark.parametrize('int8', [False, True])
 def test_the_kernel_equals_the_plain_form(shape, window, dtype, int8):
     inputs = random_inputs(window=window, dtype=dtype, **SHAPES[shape])
@@ -77,6 +80,7 @@ def test_the_kernel_equals_the_plain_form(shape, window, dtype, int8):
     assert_close(have, attend_plainly(*inputs), TOLERANCES[dtype])
 
 
+@pytest.mark.slow
 def test_many_rollouts_of_a_prompt_attend_in_sets():
     whole = random_inputs(N=6, R=16)
     with mock.patch.object(decode_attention, '_STEP_NUMBERS', 4 * 2 * 20 * 2):
@@ -84,7 +88,7 @@ def test_many_rollouts_of_a_prompt_attend_in_sets():
             assert_close(attend_filled(*inputs), attend_plainly(*inputs))
 
 
-@pytest.mark.parametrize('cores', [1, 2])
+@pytest.mark.parametrize('cores', slow_values([1, 2], quick=[2]))
 def test_the_cores_of_a_device_share_the_heads_if_they_can(cores):
     for C in (4, 3):
         inputs = random_inputs(J=12, C=C)
@@ -113,7 +117,7 @@ def test_an_array_is_read_in_the_order_with_the_fewest_pads(H, R, keys, values):
 
 
 @pytest.mark.parametrize('int8', [False, True])
-@pytest.mark.parametrize('window', [0, 300])
+@pytest.mark.parametrize('window', slow_values([0, 300], quick=[300]))
 def test_blocks_without_a_slot_that_is_seen_are_not_read(window, int8):
     """A weight of 0 would not hide that their values are no numbers."""
     inputs = random_inputs(R=2048, S=1500, slot=100, window=window)
@@ -142,7 +146,10 @@ def test_blocks_without_a_slot_that_is_seen_are_not_read(window, int8):
     assert_close(attend_filled(query, *spoiled, seen_prefix), attend_plainly(*inputs))
 
 
-@pytest.mark.parametrize(('slots', 'width'), [(6, 2), (7, 3), (8, 8), (9, 4)])
+@pytest.mark.parametrize(
+    ('slots', 'width'),
+    slow_rows([(6, 2), (7, 3), (8, 8), (9, 4)], quick=[(7, 3), (8, 8)]),
+)
 def test_the_list_has_each_block_with_a_slot_that_is_seen_once(slots, width):
     newest, counts = map(
         np.ravel, np.meshgrid(np.arange(slots), np.arange(slots + 1), indexing='ij')
@@ -207,9 +214,12 @@ def place(inputs):
 
 # In the last, the mesh does not divide the heads of the keys: queries are gathered.
 @pytest.mark.parametrize(
-    ('sizes', 'gathers'), [((1, 2, 2, 2), False), ((2, 1, 1, 4), True)]
+    ('sizes', 'gathers'),
+    [((1, 2, 2, 2), False), *slow_rows([((2, 1, 1, 4), True)])],
 )
-@pytest.mark.parametrize(('window', 'int8'), [(0, False), (9, False), (0, True)])
+@pytest.mark.parametrize(
+    ('window', 'int8'), [(9, False), *slow_rows([(0, False), (0, True)])]
+)
 def test_on_a_mesh_each_device_reads_its_caches(sizes, gathers, window, int8):
     inputs = random_inputs(P=4, N=2, R=48, S=48, window=window)
     inputs = in_int8(*inputs) if int8 else inputs

@@ -14,6 +14,7 @@ from passk_jax.models import expert_products, grouped_products
 from passk_jax.models.expert_products import mix
 from passk_jax.models.grouped_products import IMPLEMENTATIONS
 from passk_jax.models.layers import INSIDE_LAYERS, stream_axes
+from tests.slow import slow_rows, slow_values
 
 D, F = 16, 12
 
@@ -93,13 +94,21 @@ PROMPTS, RESPONSES = (2, 1, 8), (2, 4, 6)
 @pytest.mark.parametrize(
     ('shapes', 'E', 'k', 'favourites'),
     [
-        ([PROMPTS, RESPONSES], 8, 3, None),
-        ([RESPONSES], 8, 1, None),
-        ([PROMPTS], 4, 4, None),
-        ([RESPONSES], 1, 1, None),
-        # A token of one rollout; more experts than tokens.
-        ([(1, 1, 1)], 8, 2, None),
-        ([(2, 3, 1)], 32, 2, None),
+        *slow_rows(
+            [
+                ([PROMPTS, RESPONSES], 8, 3, None),
+                ([RESPONSES], 8, 1, None),
+                ([PROMPTS], 4, 4, None),
+            ]
+        ),
+        *slow_rows(
+            [
+                ([RESPONSES], 1, 1, None),
+                # A token of one rollout; more experts than tokens.
+                ([(1, 1, 1)], 8, 2, None),
+                ([(2, 3, 1)], 32, 2, None),
+            ]
+        ),
         # All tokens have the same experts, so that most have none.
         ([PROMPTS, RESPONSES], 8, 2, [2, 7]),
     ],
@@ -112,7 +121,7 @@ def test_the_experts_of_each_token_are_added_up(
     assert_close(evaluate(grouped(implementation), *arguments), want)
 
 
-@pytest.mark.parametrize('max_pairs', [1, 7, 64])
+@pytest.mark.parametrize('max_pairs', slow_values([1, 7, 64], quick=[7]))
 @pytest.mark.parametrize('implementation', IMPLEMENTATIONS)
 def test_rows_in_chunks_give_what_all_rows_give(implementation, max_pairs, monkeypatch):
     arguments = draw([PROMPTS, RESPONSES], E=8, k=3)
@@ -147,7 +156,9 @@ def test_a_token_depends_on_no_other(implementation):
         np.testing.assert_array_equal(have[:, :, :3], alone[:, :, :3])
 
 
-@pytest.mark.parametrize('implementation', IMPLEMENTATIONS)
+@pytest.mark.parametrize(
+    'implementation', slow_values(IMPLEMENTATIONS, quick=['ragged'])
+)
 def test_the_gradient_of_a_kernel_is_not_rounded(implementation):
     """Only its factors are bfloat16, not the sum over a thousand tokens."""
     shape = (4, 16, 16)
@@ -177,16 +188,13 @@ def test_the_gradient_of_a_kernel_is_not_rounded(implementation):
 @pytest.mark.parametrize(
     ('sizes', 'E'),
     [
-        ({'tensor': 1}, 8),
-        ({'tensor': 2}, 8),
-        ({'tensor': 4}, 8),
-        ({'tensor': 4}, 4),
+        *slow_rows([({'tensor': size}, 8) for size in (1, 2, 4)]),
+        *slow_rows([({'tensor': 4}, 4)]),
         # Devices that do not divide the experts have all of them.
-        ({'tensor': 4}, 6),
-        ({'fsdp': 2, 'tensor': 2}, 8),
+        *slow_rows([({'tensor': 4}, 6), ({'fsdp': 2, 'tensor': 2}, 8)]),
         ({'data': 2, 'rollout': 2, 'tensor': 2}, 8),
         # The batch is not divided: all of its devices compute all of it.
-        ({'fsdp': 4, 'tensor': 2}, 8),
+        *slow_rows([({'fsdp': 4, 'tensor': 2}, 8)]),
     ],
     ids=str,
 )

@@ -12,6 +12,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.experts import ROUTING, Experts, routing_dtype
 from passk_jax.planning.flops import program_flops
 from tests.models import oracle
+from tests.slow import slow_values
 
 MOE = {'feed_forward': 'moe', 'num_experts': 8, 'experts_per_token': 3}
 
@@ -44,7 +45,7 @@ def plain(part, x, *, renormalized):
     return ys
 
 
-@pytest.mark.parametrize('renormalized', [True, False])
+@pytest.mark.parametrize('renormalized', slow_values([True, False], quick=[True]))
 def test_the_chosen_experts_count_by_their_probability(renormalized):
     part = make(norm_topk_prob=renormalized)
     xs = draw(2, 1, 5), draw(2, 3, 4)
@@ -97,6 +98,7 @@ def test_the_router_is_float32_where_all_else_is_not():
         np.testing.assert_array_equal(router, params['layers.mlp.router.kernel'][1])
 
 
+@pytest.mark.slow
 def test_sampling_and_learner_choose_alike_in_bfloat16():
     policy = oracle.tiny_policy(**MOE, dtype='bfloat16')
     params = oracle.random_params(policy)

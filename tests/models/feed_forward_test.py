@@ -8,6 +8,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.feed_forward import FEED_FORWARDS, SwiGLU
 from passk_jax.planning.flops import program_flops
 from tests.models import oracle
+from tests.slow import slow_values
 
 
 @pytest.mark.parametrize('kind', FEED_FORWARDS)
@@ -55,7 +56,7 @@ def measured(monkeypatch):
     monkeypatch.setitem(FEED_FORWARDS, 'measured', Measured)
 
 
-@pytest.mark.parametrize('windows', [(0,), (0, 3)])
+@pytest.mark.parametrize('windows', slow_values([(0,), (0, 3)], quick=[(0,)]))
 def test_statistics_of_each_layer_reach_the_caller_and_change_nothing(
     measured, windows
 ):

@@ -14,6 +14,7 @@ from passk_jax.models.lora import Lora
 from passk_jax.models.transformer import Transformer
 from tests.models import oracle
 from tests.models.policy_sharding_test import MESHES, place, place_params
+from tests.slow import slow_values
 
 ALL = Lora(rank=3, alpha=12.0, targets=('all-linear',))
 # An untied head, a tied one, windows, experts beside an adapted attention, and norms
@@ -98,7 +99,7 @@ def test_new_adapters_change_nothing_and_the_seed_draws_the_same_base():
     np.testing.assert_array_equal(have, want)
 
 
-@pytest.mark.parametrize('network', NETWORKS)
+@pytest.mark.parametrize('network', slow_values(NETWORKS, quick=['dense']))
 def test_learner_and_sampler_add_the_product_times_alpha_by_rank(network):
     policy = make_policy(network)
     params = oracle.random_params(policy)
@@ -139,8 +140,8 @@ def test_a_product_that_is_small_beside_its_matrix_is_not_rounded_before_the_sum
         np.testing.assert_allclose(part, want[name][layer], atol=1e-6)
 
 
-@pytest.mark.parametrize('shape', MESHES)
-@pytest.mark.parametrize('network', ['tied', 'experts'])
+@pytest.mark.parametrize('shape', slow_values(MESHES, quick=MESHES[:1]))
+@pytest.mark.parametrize('network', slow_values(['tied', 'experts'], quick=['tied']))
 def test_sharded_equals_one_device(network, shape):
     policy = make_policy(network, head_chunk_tokens=4)
     params = oracle.random_params(policy)

@@ -13,6 +13,7 @@ from passk_jax.models.transformer import Prefix
 from passk_jax.sampling import Purpose, plain_loop, step_key
 from passk_jax.types import Prompts
 from tests.models import oracle
+from tests.slow import slow_values
 
 IMAGE = oracle.VISION.image_token
 
@@ -57,6 +58,7 @@ def programs(policy: Policy) -> list[str]:
     return [program.as_text() for program in (learned, sampled)]
 
 
+@pytest.mark.slow
 def test_programs_of_text_are_those_of_a_model_without_a_tower():
     arch = oracle.family_arch('qwen3_vl')
     rope = dataclasses.replace(oracle.ROPE, sections=())
@@ -66,7 +68,7 @@ def test_programs_of_text_are_those_of_a_model_without_a_tower():
     assert have == want
 
 
-@pytest.mark.parametrize('window', [0, 3])
+@pytest.mark.parametrize('window', slow_values([0, 3], quick=[3]))
 def test_a_window_counts_tokens_and_not_positions(window):
     """A picture of 4 tokens takes 2 positions; responses see as many tokens before."""
     arch = oracle.family_arch('qwen3_vl', windows=(window,), num_layers=2)

@@ -12,6 +12,7 @@ from passk_jax.models import policy as policies
 from tests import tiny
 from tests.models import oracle
 from tests.planning.conftest import make_builder
+from tests.slow import slow_rows, slow_values
 
 # Every axis with every other one, two by two or all of the devices.
 MESHES = [
@@ -32,7 +33,10 @@ def place_params(policy, mesh, params):
 
 @pytest.mark.parametrize(
     ('tie', 'head_chunk_tokens', 'shape'),
-    [(True, 4, MESHES[0]), (False, 1 << 20, MESHES[1]), (True, 4, MESHES[2])],
+    [
+        *slow_rows([(True, 4, MESHES[0]), (False, 1 << 20, MESHES[1])]),
+        (True, 4, MESHES[2]),
+    ],
 )
 def test_sharded_log_probs_and_gradients_equal_one_devices(
     tie, head_chunk_tokens, shape
@@ -54,8 +58,12 @@ def test_sharded_log_probs_and_gradients_equal_one_devices(
     ('family', 'shape'),
     [
         ('qwen2', {'fsdp': 2, 'rollout': 2, 'tensor': 2}),
-        ('qwen3_moe', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
-        ('qwen3_vl', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
+        *slow_rows(
+            [
+                ('qwen3_moe', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
+                ('qwen3_vl', {'fsdp': 2, 'rollout': 1, 'tensor': 4}),
+            ]
+        ),
     ],
 )
 def test_no_layer_splits_its_heads_late(family, shape):
@@ -81,7 +89,7 @@ def test_no_layer_splits_its_heads_late(family, shape):
     assert 'all-to-all' not in text
 
 
-@pytest.mark.parametrize('shape', MESHES[:2])
+@pytest.mark.parametrize('shape', slow_values(MESHES[:2], quick=MESHES[1:2]))
 def test_sharded_prefill_and_decode_equal_one_devices(shape):
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)

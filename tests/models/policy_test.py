@@ -11,6 +11,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.arch import Layer
 from passk_jax.models.rope import Rope
 from tests.models import oracle
+from tests.slow import slow_values
 
 # One layer rotates faster than the other, and one has a window and rotates nothing.
 MIXED = (Layer(Rope(kind='default', theta=50.0)), Layer(None, window=3))
@@ -30,14 +31,17 @@ def evaluate_naively(arch, params, prompts, tokens, lengths):
 
 @pytest.mark.parametrize(
     'changes',
-    [
-        {},
-        {'tie_embeddings': True, 'num_kv_heads': 1, 'qkv_bias': False}
-        | {'windows': (2, 0), 'num_layers': 4, 'remat': 'full'},
-        {'num_kv_heads': 4, 'qkv_bias': False, 'qk_norm': True}
-        | {'windows': (0, 4, 1), 'num_layers': 3, 'remat': 'attention'},
-        {'layers': MIXED, 'num_layers': 4},
-    ],
+    slow_values(
+        [
+            {},
+            {'tie_embeddings': True, 'num_kv_heads': 1, 'qkv_bias': False}
+            | {'windows': (2, 0), 'num_layers': 4, 'remat': 'full'},
+            {'num_kv_heads': 4, 'qkv_bias': False, 'qk_norm': True}
+            | {'windows': (0, 4, 1), 'num_layers': 3, 'remat': 'attention'},
+            {'layers': MIXED, 'num_layers': 4},
+        ],
+        quick=[{}],
+    ),
 )
 def test_prompt_once_equals_prompt_repeated_in_values_and_gradients(changes):
     policy = oracle.tiny_policy(**changes)
@@ -127,7 +131,7 @@ def test_the_width_of_the_padding_changes_nothing():
     np.testing.assert_allclose(have, want, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize('window', [0, 1, 3])
+@pytest.mark.parametrize('window', slow_values([0, 1, 3], quick=[0, 3]))
 def test_a_token_is_predicted_by_its_past_only(window):
     # Every position has a token of its own, so that the gradient with respect to
     # the (untied) token table tells which positions a log-probability saw.
@@ -157,7 +161,7 @@ def test_a_token_is_predicted_by_its_past_only(window):
 
 
 # Of 24 tokens: equal chunks, and a last one that is smaller.
-@pytest.mark.parametrize('head_chunk_tokens', [1, 23])
+@pytest.mark.parametrize('head_chunk_tokens', slow_values([1, 23], quick=[23]))
 def test_the_size_of_the_head_chunks_changes_nothing(head_chunk_tokens):
     whole = oracle.tiny_policy()
     chunked = oracle.tiny_policy(head_chunk_tokens=head_chunk_tokens)
@@ -254,6 +258,7 @@ def test_bfloat16_products_stay_close_and_masters_get_float32_gradients():
     assert (kernel != rounded).any(), 'the gradient was rounded to bfloat16'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('tie', [True, False])
 def test_bfloat16_gradients_of_many_tokens_are_those_of_float32(tie):
     batch = oracle.random_batch(vocab_size=16, P=4, S=16, N=16, T=32, seed=1)
@@ -279,6 +284,7 @@ def test_bfloat16_gradients_of_many_tokens_are_those_of_float32(tie):
     assert max(errors.values()) < 0.02, errors
 
 
+@pytest.mark.slow
 def test_how_many_rollouts_start_from_a_prompt_does_not_round_its_gradient():
     policy = oracle.tiny_policy(dtype='bfloat16')
     params = oracle.random_params(policy)

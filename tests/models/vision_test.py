@@ -15,6 +15,7 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.vision import VisionTower
 from passk_jax.types import Images
 from tests.models import oracle
+from tests.slow import slow_rows
 
 GRIDS = (((10, 16), (6, 6)), ((14, 4),), (), ((2, 2), (2, 8), (8, 2)))
 PATCHES = 10 * 16 + 6 * 6 + 8
@@ -75,13 +76,16 @@ def features(tower, images):
 
 @pytest.mark.parametrize(
     ('family', 'changes'),
-    [
-        *(('qwen3_vl', {'taps': taps}) for taps in ((0, 1), (0, 2), (2,), ())),
-        ('qwen3_vl_moe', {}),
-        *(('qwen2_5_vl', {'global_blocks': blocks}) for blocks in ((1,), (0, 2), ())),
-        # Of a token, of three, and larger than any picture.
-        *(('qwen2_5_vl', {'window_size': size}) for size in (8, 24, 512)),
-    ],
+    slow_rows(
+        [
+            *(('qwen3_vl', {'taps': taps}) for taps in ((0, 1), (0, 2), (2,), ())),
+            ('qwen3_vl_moe', {}),
+            *(('qwen2_5_vl', {'global_blocks': x}) for x in ((1,), (0, 2), ())),
+            # Of a token, of three, and larger than any picture.
+            *(('qwen2_5_vl', {'window_size': size}) for size in (8, 24, 512)),
+        ],
+        quick=[('qwen3_vl', {'taps': (0, 2)}), ('qwen2_5_vl', {'window_size': 24})],
+    ),
     ids=str,
 )
 def test_features_are_those_of_transformers(family, changes):
@@ -125,6 +129,7 @@ def test_neither_pads_nor_other_pictures_change_a_feature(family):
     assert np.abs(have[0, :, :40] - changed[0, :, :40]).max() > 0.1
 
 
+@pytest.mark.slow
 def test_attention_in_chunks_is_that_at_once(monkeypatch):
     _, tower = make_pair()
     images = make_images()

@@ -46,6 +46,7 @@ def test_memory_is_what_the_compiler_allots_and_what_is_there_anyhow(builder, to
     )
 
 
+@pytest.mark.slow
 def test_a_donated_state_is_no_new_output(builder, topology):
     have = analyse(build(builder, 'train'), topology).memory
     state = shard_bytes(builder.state())

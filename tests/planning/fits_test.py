@@ -9,6 +9,7 @@ from passk_jax.planning.flops import Flops
 from passk_jax.planning.programs import PICTURES, PROGRAMS, build
 from tests import tiny
 from tests.planning.conftest import make_builder, make_pictured, on_devices
+from tests.slow import slow_values
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_the_estimate_of_another_pass_is_near_the_compilers(topology):
         assert have == pytest.approx(real.memory.total - now.memory.total, rel=0.25)
 
 
+@pytest.mark.slow
 def test_a_tower_that_is_trained_has_activations():
     frozen, trained = make_pictured(), make_pictured(trained=True)
     have, want = (
@@ -117,7 +119,7 @@ def test_the_longest_response_of_a_decode_step_just_fits(builder, topology):
 
 
 @pytest.mark.parametrize('name', ['train', 'score', 'decode'])
-@pytest.mark.parametrize('share', [0.7, 8.0])
+@pytest.mark.parametrize('share', slow_values([0.7, 8.0], quick=[0.7]))
 def test_edges_are_where_the_estimate_meets_the_limit(builder, topology, name, share):
     """Whether it fits now, or not."""
     now = analysed(builder, topology, name, temporaries=2.0**20, limit=1.0)

@@ -19,12 +19,13 @@ from tests.planning.conftest import (
     make_decoding_apart,
     make_pictured,
 )
+from tests.slow import slow_values
 
 BUILDERS = [make_builder, make_decoding_apart]
 
 
 @pytest.mark.parametrize('name', PROGRAMS)
-@pytest.mark.parametrize('make', BUILDERS)
+@pytest.mark.parametrize('make', slow_values(BUILDERS, quick=[make_decoding_apart]))
 def test_every_argument_says_where_it_lies(make, name):
     builder = make()
     program = build(builder, name)
@@ -91,7 +92,9 @@ def shapes_of(tree):
     return jax.tree.map(lambda x: (x.shape, x.dtype), tree)
 
 
-@pytest.mark.parametrize('family', ['qwen3_vl', 'qwen3_vl_moe', 'qwen2_5_vl'])
+@pytest.mark.parametrize(
+    'family', [*slow_values(['qwen3_vl', 'qwen3_vl_moe']), 'qwen2_5_vl']
+)
 def test_a_frozen_tower_reads_the_pictures_of_a_step_once(family):
     builder = make_pictured(family, max_pixels=1000)
     program = build(builder, PICTURES)
@@ -136,6 +139,7 @@ def test_decoding_goes_on_behind_pictures():
     assert shapes_of(slots) == shapes_of(decoding.slots(builder, 8))
 
 
+@pytest.mark.slow
 def test_a_trained_tower_runs_wherever_a_prompt_does():
     builder, frozen = make_pictured(trained=True), make_pictured()
     assert builder.prompts().features is None
@@ -177,6 +181,7 @@ def test_a_reference_policy_stays_in_memory():
     assert train.useful_flops == 4 * builder.forward_flops()
 
 
+@pytest.mark.slow
 def test_what_is_frozen_stays_in_memory_and_out_of_the_state():
     names = 'layers.mlp.router.kernel', 'embed.embedding'
     sizes = {'model__arch__num_experts': 4, 'model__arch__experts_per_token': 2}
@@ -217,6 +222,7 @@ def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pac
     assert counts[0] == counts[1]
 
 
+@pytest.mark.slow
 def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
     score, diagnose = build(builder, 'score'), build(builder, 'diagnose')
     # pass_at_k against pass_at_1, rloo and canonical_k.

@@ -10,6 +10,7 @@ from passk_jax.planning.flops import Flops
 from passk_jax.planning.programs import PROGRAMS, build
 from tests import tiny
 from tests.planning.conftest import make_builder, on_devices
+from tests.slow import slow_rows, slow_values
 
 BATCHES = {
     'train.num_prompts': 96,
@@ -49,9 +50,10 @@ def applied(overrides):
     return configs.from_config_dict(config)
 
 
-@pytest.mark.parametrize('name', PROGRAMS)
+@pytest.mark.parametrize('name', slow_values(PROGRAMS, quick=['train', 'decode']))
 @pytest.mark.parametrize(
-    ('mesh', 'share'), [({}, 0.8), ({'data': 4, 'fsdp': 1, 'rollout': 1}, 0.4)]
+    ('mesh', 'share'),
+    [*slow_rows([({}, 0.8)]), ({'data': 4, 'fsdp': 1, 'rollout': 1}, 0.4)],
 )
 def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
     builder = make(**mesh)
@@ -82,6 +84,7 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
     )
 
 
+@pytest.mark.slow
 def test_what_is_promised_is_saved_by_the_compiler(topology):
     """Compiled with each way out on the same chips, a program is that much smaller."""
     builder = make_builder(tiny.make_config(sampling__max_response_tokens=100))
@@ -143,6 +146,7 @@ def test_the_mildest_degree_that_is_enough_is_taken(topology):
     assert way.enough
 
 
+@pytest.mark.slow
 def test_recomputation_is_proposed_where_there_is_none(topology):
     builder = make_builder(tiny.make_config(model__arch__num_layers=4))
     assert builder.policy.arch.remat == 'none'

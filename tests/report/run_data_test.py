@@ -6,6 +6,7 @@ import pytest
 
 from passk_jax.report import run_data
 from passk_jax.report.write import write_curves, write_report
+from tests.slow import slow_values
 
 
 def _write_lines(path, *rows):
@@ -104,7 +105,7 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize('line', DAMAGE)
+@pytest.mark.parametrize('line', slow_values(DAMAGE, quick=DAMAGE[::4]))
 def test_values_that_no_run_writes_are_left_out(tmp_path, line):
     whole = [{'step': s, 'split': 'train', 'reward': 0.25} for s in (0, 2)]
     texts = [json.dumps(row).encode() for row in whole]

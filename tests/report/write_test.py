@@ -7,6 +7,7 @@ import pytest
 
 from passk_jax.report import panels
 from passk_jax.report.write import write_curves, write_report
+from tests.slow import slow_values
 
 _CONFIG = {
     'name': 'tiny',
@@ -205,10 +206,14 @@ def test_what_the_curve_says_is_shown(workdir, monkeypatch):
     'missing',
     [
         ('metrics.jsonl',),
-        ('config.json',),
-        ('git.json', 'timing.jsonl'),
-        ('rollouts/step_00000000.jsonl',),
-        ('rollouts/step_00000000.jsonl', 'rollouts/step_00000010.jsonl'),
+        *slow_values(
+            [
+                ('config.json',),
+                ('git.json', 'timing.jsonl'),
+                ('rollouts/step_00000000.jsonl',),
+                ('rollouts/step_00000000.jsonl', 'rollouts/step_00000010.jsonl'),
+            ]
+        ),
         ('metrics.jsonl', 'config.json', 'git.json', 'timing.jsonl'),
     ],
 )
@@ -246,7 +251,9 @@ NAMES = [
 
 
 @pytest.mark.filterwarnings('ignore:Glyph')
-@pytest.mark.parametrize('name', NAMES)
+@pytest.mark.parametrize(
+    'name', slow_values(NAMES, quick=['$\\frac{$', '\x00', '\u202egnp', '../..'])
+)
 def test_a_name_is_drawn_as_a_text_whatever_it_is(workdir, name, caplog):
     """Of the run, a category, a split and an estimator."""
     changed = {

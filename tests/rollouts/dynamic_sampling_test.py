@@ -281,6 +281,7 @@ def test_its_metrics_are_of_the_steps_own_problems_and_of_those_trained(
     assert rows[0]['trained_reward'] != plain['reward']
 
 
+@pytest.mark.slow
 def test_on_a_mesh_the_same_problems_are_drawn(whole, finished_run, tmp_path):
     config = tiny.make_config(
         **SETTINGS, train__steps=2, mesh__data=2, mesh__fsdp=1, mesh__rollout=2

@@ -14,6 +14,7 @@ from passk_jax.models import policy as policies
 from passk_jax.rollouts.verify import Verification
 from passk_jax.setup import setup as setup_lib
 from tests import changed, tiny, train_pictures_test
+from tests.slow import slow_values
 from tests.train_wiring_test import sampled_with
 
 
@@ -74,7 +75,7 @@ KINDS = {
 APART = {'mesh__fsdp': 2, 'mesh__rollout': 4, 'mesh__decode_tensor': 2}
 
 
-@pytest.mark.parametrize('kind', KINDS)
+@pytest.mark.parametrize('kind', slow_values(KINDS, quick=['text']))
 def test_rollouts_come_back_from_the_mesh_of_sampling(kind):
     config = tiny.make_config(
         init__kind='scratch', model__arch__num_kv_heads=2, **APART, **KINDS[kind]
@@ -82,7 +83,9 @@ def test_rollouts_come_back_from_the_mesh_of_sampling(kind):
     assert_same_apart(config)
 
 
-@pytest.mark.parametrize('trained', [False, True], ids=['frozen', 'trained'])
+@pytest.mark.parametrize(
+    'trained', slow_values([False, True]), ids=['frozen', 'trained']
+)
 def test_pictures_come_along_to_the_mesh_of_sampling(trained, tmp_path_factory):
     source = train_pictures_test.write_source(tmp_path_factory, 'qwen3_vl')
     config = train_pictures_test.make_config(

@@ -17,6 +17,7 @@ from passk_jax.runs.commits import CorruptionError
 from passk_jax.setup import setup as setup_lib
 from tests import tiny
 from tests.runs import states
+from tests.slow import slow_values
 
 
 def test_every_mismatch_of_shape_dtype_or_path_is_listed_and_nothing_is_cast(tmp_path):
@@ -56,7 +57,12 @@ def test_a_step_that_was_not_saved_is_named_beside_those_that_were(tmp_path):
         states.saved(tmp_path, 3, 4).restore(**states.target(states.state()), step=5)
 
 
-@pytest.mark.parametrize('damage', [states.truncate, states.flip, pathlib.Path.unlink])
+@pytest.mark.parametrize(
+    'damage',
+    slow_values(
+        [states.truncate, states.flip, pathlib.Path.unlink], quick=[states.flip]
+    ),
+)
 def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
     """Damage is harmless to the files that Orbax writes and never reads."""
     states.saved(tmp_path / 'good', 2, 5)
@@ -118,7 +124,10 @@ def as_process_1(monkeypatch, of_process_0):
     monkeypatch.setattr(restoring.hosts, 'gather', lambda make: [of_process_0, make()])
 
 
-@pytest.mark.parametrize('sizes', [(8, 1, 1, 1), (2, 2, 1, 2), (1, 2, 2, 2)])
+@pytest.mark.parametrize(
+    'sizes',
+    slow_values([(8, 1, 1, 1), (2, 2, 1, 2), (1, 2, 2, 2)], quick=[(1, 2, 2, 2)]),
+)
 def test_a_run_comes_back_bit_for_bit_on_any_mesh(finished_run, sizes):
     """The run saved it on one device."""
     axes = ('data', 'fsdp', 'rollout', 'tensor')

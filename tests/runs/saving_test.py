@@ -19,6 +19,7 @@ from passk_jax.errors import ElsewhereError, NonFiniteError
 from passk_jax.runs import checkpoints as checkpoint
 from passk_jax.runs import commits, saving
 from tests.runs import states
+from tests.slow import slow_rows
 
 
 @pytest.mark.parametrize('value', [np.nan, -np.inf])
@@ -121,13 +122,16 @@ checkpoints.wait()
 
 @pytest.mark.parametrize(
     ('event', 'end', 'step'),
-    [
-        ('os.mkdir', '/9', 8),
-        ('os.mkdir', '/9/params', 8),
-        ('os.rename', '/9/commit.json', 8),
-        ('os.remove', '/8/commit.json', 9),
-        ('shutil.rmtree', '/8', 9),
-    ],
+    slow_rows(
+        [
+            ('os.mkdir', '/9', 8),
+            ('os.mkdir', '/9/params', 8),
+            ('os.rename', '/9/commit.json', 8),
+            ('os.remove', '/8/commit.json', 9),
+            ('shutil.rmtree', '/8', 9),
+        ],
+        quick=[('os.rename', '/9/commit.json', 8), ('os.remove', '/8/commit.json', 9)],
+    ),
 )
 def test_a_save_killed_anywhere_leaves_the_old_checkpoint_or_the_whole_new_one(
     tmp_path, event, end, step

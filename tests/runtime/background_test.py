@@ -10,6 +10,7 @@ import pytest
 from passk_jax.runtime import background
 from passk_jax.runtime.background import Background
 from tests import tiny
+from tests.slow import slow_rows
 
 
 @pytest.fixture
@@ -180,7 +181,9 @@ with background.leaving_with_status():
 """
 
 
-@pytest.mark.parametrize(('seconds', 'printed'), [(0.0, ''), (60.0, 'compiled\n')])
+@pytest.mark.parametrize(
+    ('seconds', 'printed'), [(0.0, ''), *slow_rows([(60.0, 'compiled\n')])]
+)
 def test_a_process_that_ends_inside_of_the_compiler_does_not_abort(seconds, printed):
     found = run(COMPILES % seconds)
     assert found.returncode == 42, found.stderr

@@ -13,6 +13,7 @@ from passk_jax.sampling import distribution
 from passk_jax.sampling.blocks import Rows, rows_on_mesh
 from passk_jax.sampling.distribution import choose, traced_options
 from tests.sampling import oracle
+from tests.slow import slow_rows
 
 LARGEST_UNIFORM = np.float32(1 - 2**-24)
 
@@ -293,7 +294,8 @@ def chosen(logits, both, **how):
 # The most devices that share a row: 32 blocks of 128; four of 375, which eight devices
 # would cut; one block; and a padded one.
 @pytest.mark.parametrize(
-    ('vocab_size', 'most'), [(4096, 8), (1500, 4), (12, 1), (1111, 1)]
+    ('vocab_size', 'most'),
+    slow_rows([(4096, 8), (1500, 4), (12, 1), (1111, 1)], quick=[(1500, 4)]),
 )
 def test_devices_that_share_rows_choose_what_one_would(vocab_size, most, how):
     logits = random_logits(4, 6, vocab_size)

@@ -13,6 +13,7 @@ from passk_jax.models import policy as policies
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.types import Prompts, Rollouts
 from tests.sampling.calls import keywords
+from tests.slow import slow_rows
 
 DEFAULTS = {
     'num_rollouts': 4,
@@ -106,10 +107,9 @@ def test_a_larger_limit_goes_on_from_a_smaller_one(policy, params, prompts, roll
 @pytest.mark.parametrize(
     ('sizes', 'how'),
     [
-        ((1, 1, 1), {}),
-        ((8, 1, 1), {}),
+        *slow_rows([((1, 1, 1), {}), ((8, 1, 1), {})]),
         ((2, 2, 2), {'temperature': 0.8, 'top_p': 0.9, 'top_k': 5}),
-        ((1, 4, 2), {'temperature': 0.0}),
+        *slow_rows([((1, 4, 2), {'temperature': 0.0})]),
     ],
 )
 def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
@@ -132,6 +132,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
         assert x.sharding.is_equivalent_to(want, x.ndim)
 
 
+@pytest.mark.slow
 def test_a_batch_that_the_mesh_does_not_divide_works(policy, params, prompts, rollouts):
     mesh = sharding.make_mesh(data=4, fsdp=1, rollout=1, tensor=2)
     with jax.set_mesh(mesh):

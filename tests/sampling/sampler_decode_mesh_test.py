@@ -18,9 +18,10 @@ from tests.sampling.sampler_test import (
     run,
     work_of,
 )
+from tests.slow import slow_rows
 
 
-@pytest.mark.parametrize(('sizes', 'tensor'), MESHES)
+@pytest.mark.parametrize(('sizes', 'tensor'), slow_rows(MESHES, quick=MESHES[:1]))
 def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, tensor):
     policy, params = four_heads()
     expected = plain(policy, params, prompts)

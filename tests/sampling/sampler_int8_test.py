@@ -29,6 +29,7 @@ from tests.sampling.sampler_test import (
     work_of,
 )
 from tests.sampling.sampler_test import T as SHORTER
+from tests.slow import slow_rows
 
 # Where a mesh sums in another order, a number between two steps may take the other one.
 ONE_STEP = 1e-3
@@ -53,7 +54,10 @@ def oracles(int8, prompts):
 
 @pytest.mark.parametrize(
     ('size', 'tokens', 'ring'),
-    [(None, SHORTER, 48), (Size(2, 2), LONGER, 80), (Size(1, 1), SHORTER, 48)],
+    [
+        (Size(2, 2), LONGER, 80),
+        *slow_rows([(None, SHORTER, 48), (Size(1, 1), SHORTER, 48)]),
+    ],
 )
 def test_every_schedule_gives_the_plain_loops_rollouts(
     int8, prompts, oracles, size, tokens, ring
@@ -83,6 +87,7 @@ def test_it_draws_from_nearly_the_same_distribution(two_layers, int8, oracles):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2)])
 def test_the_mesh_does_not_matter(int8, prompts, oracles, sizes):
     policy, params = int8
@@ -97,6 +102,7 @@ def test_the_mesh_does_not_matter(int8, prompts, oracles, sizes):
     assert found[0].num_cells == math.prod(sizes[:3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('sizes', 'tensor'), MESHES)
 def test_a_mesh_of_sampling_does_not_matter(prompts, sizes, tensor):
     policy, params = four_heads()

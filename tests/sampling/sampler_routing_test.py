@@ -12,6 +12,7 @@ from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import sampler
 from tests.models import oracle
+from tests.slow import slow_rows, slow_values
 
 MOE = {'feed_forward': 'moe', 'num_experts': 6, 'experts_per_token': 2}
 P, N, T = 4, 3, 9
@@ -46,7 +47,7 @@ def score(policy, params, rollouts, routing):
     return policies.token_log_probs(policy, params, *arrays, temperature=1.0)
 
 
-@pytest.mark.parametrize('max_cache_bytes', [0, 25_000])
+@pytest.mark.parametrize('max_cache_bytes', slow_values([0, 25_000], quick=[0]))
 def test_sampling_keeps_the_experts_that_the_learner_would_choose(max_cache_bytes):
     policy, params, prompts = make()
     rollouts = sample(policy, params, prompts, max_cache_bytes=max_cache_bytes)
@@ -85,10 +86,9 @@ def test_the_schedule_was_run():
 @pytest.mark.parametrize(
     ('sizes', 'max_cache_bytes'),
     [
-        ((2, 2, 1, 2), 0),
+        *slow_rows([((2, 2, 1, 2), 0)]),
         ((2, 2, 1, 2), 4_500),
-        ((1, 1, 3, 2), 0),
-        ((1, 1, 3, 2), 8_000),
+        *slow_rows([((1, 1, 3, 2), 0), ((1, 1, 3, 2), 8_000)]),
     ],
 )
 def test_a_mesh_keeps_the_same_experts(sizes, max_cache_bytes):

@@ -23,6 +23,7 @@ from passk_jax.types import Prompts
 from tests.models import oracle
 from tests.sampling.calls import keywords
 from tests.sampling.plain_loop_independence_test import assert_same, select
+from tests.slow import slow_rows, slow_values
 
 # Long enough for two lengths of the cache, and 64 rows for several sizes. Then for
 # three lengths, and for one.
@@ -122,12 +123,15 @@ def oracles(policy, params, prompts, rollouts):
 
 @pytest.mark.parametrize(
     ('size', 'tokens', 'ring'),
-    [
-        (None, T, 48),
-        (Size(8, 3), T, 48),
-        (Size(2, 2), LONGER, 80),
-        (Size(1, 1), T, 48),
-    ],
+    slow_rows(
+        [
+            (None, T, 48),
+            (Size(8, 3), T, 48),
+            (Size(2, 2), LONGER, 80),
+            (Size(1, 1), T, 48),
+        ],
+        quick=[(Size(8, 3), T, 48)],
+    ),
 )
 def test_every_schedule_gives_the_plain_loops_rollouts(
     policy, params, prompts, oracles, size, tokens, ring
@@ -142,6 +146,7 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
     assert done.size.total <= 12
 
 
+@pytest.mark.slow
 def test_windows_see_the_same_tokens_in_every_row(two_layers, prompts):
     """Rows begin at different times, and the ring is shorter than all they hold."""
     policy, params = two_layers
@@ -154,8 +159,8 @@ def test_windows_see_the_same_tokens_in_every_row(two_layers, prompts):
     assert (found.tokens != plain(policy, params, few).tokens).any()
 
 
-@pytest.mark.parametrize('size', [None, Size(2, 2)])
-@pytest.mark.parametrize('windows', [(0,), (5, 0)])
+@pytest.mark.parametrize('size', slow_values([None, Size(2, 2)], quick=[Size(2, 2)]))
+@pytest.mark.parametrize('windows', slow_values([(0,), (5, 0)], quick=[(5, 0)]))
 def test_the_kernel_of_tpus_samples_the_plain_forms_tokens(
     two_layers, prompts, monkeypatch, size, windows
 ):
@@ -188,7 +193,7 @@ def test_the_kernel_of_tpus_samples_the_plain_forms_tokens(
 
 @pytest.mark.parametrize(
     ('size', 'pace'),
-    [(None, ACCELERATORS), (Size(4, 3), THREE), (Size(4, 3), DEFAULT)],
+    [(Size(4, 3), THREE), *slow_rows([(None, ACCELERATORS), (Size(4, 3), DEFAULT)])],
 )
 def test_the_pace_does_not_matter(policy, params, prompts, rollouts, size, pace):
     limit = work_of(policy, prompts).cache_bytes(size) if size else 0
@@ -207,7 +212,9 @@ def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts,
     assert_same(found, plain(policy, params, few, **how))
 
 
-@pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2)])
+@pytest.mark.parametrize(
+    'sizes', slow_values([(2, 2, 1, 2), (1, 2, 2, 2)], quick=[(2, 2, 1, 2)])
+)
 def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh), decodings() as found:
@@ -226,6 +233,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     assert have.prompts.tokens.sharding == wanted.tokens
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'how',
     [{}, {'temperature': 0.8, 'top_p': 0.9, 'top_k': 50}, {'temperature': 0.0}],
@@ -334,12 +342,14 @@ def assert_costs_about_its_tokens(have, done):
     assert have.lengths.size * int(have.lengths.max()) > 3.5 * tokens
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('tails')
 def test_a_long_tail_costs_a_quarter_more_rows_than_tokens_if_few_fit(small, prompts):
     limit = work_of(small[0], prompts, MANY, LIMIT).cache_bytes(Size(8, 8))
     assert_costs_about_its_tokens(*run_forced(small, prompts, max_cache_bytes=limit))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures('tails')
 def test_geometric_lengths_cost_about_their_sum(small, prompts):
     have, done = run_forced(small, prompts, temperature=GEOMETRIC)
@@ -348,7 +358,7 @@ def test_geometric_lengths_cost_about_their_sum(small, prompts):
     assert done.row_steps <= 1.25 * int(have.lengths.sum())
 
 
-@pytest.mark.parametrize('pace', [CPU, ACCELERATORS])
+@pytest.mark.parametrize('pace', slow_values([CPU, ACCELERATORS], quick=[CPU]))
 def test_other_lengths_compile_a_bounded_number_of_programs(
     small, prompts, tails, pace
 ):
@@ -371,6 +381,7 @@ def test_other_lengths_compile_a_bounded_number_of_programs(
     assert len(sizes) * len(rings) <= (27 if pace.stride == 1 else 6)
 
 
+@pytest.mark.slow
 def test_in_bfloat16_a_smaller_memory_rounds_otherwise_and_no_more(prompts):
     """Products of other shapes round differently, and a token may then differ."""
     policy = oracle.tiny_policy(num_layers=2, dtype='bfloat16')

@@ -11,6 +11,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.parameters import tensors_in_order
 from passk_jax.models.transformer import Transformer
 from tests.models.hf import oracle as hf_oracle
+from tests.slow import slow_values
 
 LENGTHS, N, T = (5, 3), 2, 6
 
@@ -63,8 +64,8 @@ def apart(grads):
     return grads
 
 
-@pytest.mark.parametrize('remat', ['none', 'full'])
-@pytest.mark.parametrize('normed', [True, False])
+@pytest.mark.parametrize('remat', slow_values(['none', 'full'], quick=['full']))
+@pytest.mark.parametrize('normed', slow_values([True, False], quick=[True]))
 def test_every_gradient_is_that_of_transformers(normed, remat, tmp_path):
     model = hf_oracle.make_model('qwen3_moe', norm_topk_prob=normed, theta=1e4)
     with torch.no_grad():

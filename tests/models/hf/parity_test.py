@@ -15,18 +15,28 @@ from passk_jax.models import policy as policies
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.hf import weights
 from tests.models.hf import oracle as hf_oracle
+from tests.slow import slow_rows, slow_values
 
 TOLERANCE = 1e-5
 LENGTHS = (9, 3, 14, 1)
 N, T = 2, 12
+# Every stretched rope of one family, and one family of each other kind.
+QUICK = [
+    *itertools.product(['llama'], hf_oracle.ROPES),
+    *itertools.product(['qwen3_moe'], ['default', 'windows']),
+    ('qwen3_vl', 'default'),
+]
 
 
 @pytest.fixture(
     scope='module',
-    params=[
-        *itertools.product(FAMILIES, hf_oracle.ROPES),
-        *itertools.product(hf_oracle.WINDOWS, ['windows']),
-    ],
+    params=slow_values(
+        [
+            *itertools.product(FAMILIES, hf_oracle.ROPES),
+            *itertools.product(hf_oracle.WINDOWS, ['windows']),
+        ],
+        quick=QUICK,
+    ),
     ids='-'.join,
 )
 def pair(request, tmp_path_factory):
@@ -105,7 +115,9 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.parametrize('pair', SAMPLED, ids='-'.join, indirect=True)
+@pytest.mark.parametrize(
+    'pair', slow_values(SAMPLED, quick=QUICK[:1]), ids='-'.join, indirect=True
+)
 def test_greedy_sampling_continues_as_generate_does(pair, prompts):
     model, policy, params = pair
     ours = greedy(policy, params, prompts)
@@ -142,10 +154,13 @@ def test_generate_stops_where_sampling_does(tmp_path, prompts):
 
 @pytest.mark.parametrize(
     ('family', 'sizes'),
-    [
-        (family, ((2, 2, 1, 2), (1, 2, 2, 2))[i % 2])
-        for i, family in enumerate(FAMILIES)
-    ],
+    slow_rows(
+        [
+            (family, ((2, 2, 1, 2), (1, 2, 2, 2))[i % 2])
+            for i, family in enumerate(FAMILIES)
+        ],
+        quick=[('llama', (2, 2, 1, 2)), ('qwen3_moe', (1, 2, 2, 2))],
+    ),
 )
 def test_a_mesh_gives_what_one_device_gives(
     family, sizes, tmp_path, prompts, responses

@@ -23,6 +23,7 @@ from passk_jax.models.hf import weights
 from tests import tiny
 from tests.models import oracle
 from tests.models.hf import oracle as hf_oracle
+from tests.slow import slow_values
 
 ONE_FILE = 10**9
 
@@ -41,8 +42,8 @@ def reload(directory, dtype):
 
 
 @pytest.mark.parametrize('shard_bytes', [ONE_FILE, 10_000])
-@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
-@pytest.mark.parametrize('tie', [False, True])
+@pytest.mark.parametrize('dtype', ['float32', *slow_values(['bfloat16'])])
+@pytest.mark.parametrize('tie', [False, *slow_values([True])])
 @pytest.mark.parametrize('family', FAMILIES)
 def test_a_model_comes_back_bit_for_bit(family, tie, dtype, shard_bytes, tmp_path):
     theirs = hf_oracle.make_model(family, tie_word_embeddings=tie)

@@ -19,11 +19,14 @@ from passk_jax.models.transformer import Transformer
 from tests.models.hf import oracle as hf_oracle
 from tests.models.hf import pictured
 from tests.models.hf.parity_gradient_test import stored, weights_of
+from tests.slow import slow_values
 
 TOLERANCE = 1e-5
 N, T = 2, 6
 P = len(pictured.GRIDS)
-PICTURED = [name for name, family in FAMILIES.items() if family.vision]
+PICTURED = slow_values(
+    [name for name, family in FAMILIES.items() if family.vision], quick=['qwen3_vl']
+)
 
 
 @pytest.fixture(scope='module', params=PICTURED)
@@ -107,7 +110,7 @@ def test_features_of_the_tower_take_the_place_of_pictures(pair, prompts, respons
 
 
 @pytest.mark.parametrize('family', PICTURED)
-@pytest.mark.parametrize('remat', ['none', 'full'])
+@pytest.mark.parametrize('remat', slow_values(['none', 'full'], quick=['full']))
 def test_every_gradient_is_that_of_transformers(remat, family, tmp_path):
     model = hf_oracle.make_model(family, num_hidden_layers=3, theta=1e4)
     with torch.no_grad():
@@ -144,6 +147,7 @@ def test_every_gradient_is_that_of_transformers(remat, family, tmp_path):
         assert largest > 1e-5 or has_none, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('sizes', [(2, 2, 1, 2), (1, 2, 2, 2)])
 def test_a_mesh_gives_what_one_device_gives(sizes, pair, prompts, responses):
     _, policy, alone, directory = pair

@@ -17,6 +17,7 @@ from passk_jax.sampling.scheduled import ahead, cost, host
 from passk_jax.sampling.scheduled.grid import Size
 from tests.sampling import sampler_test
 from tests.sampling.sampler_test import assert_same, at, key, plain, run, work_of
+from tests.slow import slow_rows
 
 AHEAD = dataclasses.replace(sampler_test.ACCELERATORS, ahead=True)
 
@@ -85,12 +86,15 @@ def placed(policy, params, prompts, sizes):
 
 @pytest.mark.parametrize(
     ('limit', 'sizes', 'part', 'size', 'changes'),
-    [
-        (49, None, 1 / 4, None, 2),
-        (50, None, 1 / 4, Size(2, 2), 1),
-        (51, (2, 2, 1, 2), 1 / 2, None, 2),
-        (52, (1, 2, 2, 2), 1 / 2, Size(1, 2), 1),
-    ],
+    slow_rows(
+        [
+            (49, None, 1 / 4, None, 2),
+            (50, None, 1 / 4, Size(2, 2), 1),
+            (51, (2, 2, 1, 2), 1 / 2, None, 2),
+            (52, (1, 2, 2, 2), 1 / 2, Size(1, 2), 1),
+        ],
+        quick=[(50, None, 1 / 4, Size(2, 2), 1)],
+    ),
 )
 def test_no_call_waits_for_what_was_compiled_ahead(
     two_layers, prompts, watched, background, limit, sizes, part, size, changes
@@ -138,6 +142,7 @@ def test_nothing_is_compiled_twice_if_decoding_does_not_wait(
     assert_same(have, plain(policy, params, prompts, **how))
 
 
+@pytest.mark.slow
 def test_decoding_waits_for_a_program_under_way(
     policy, params, prompts, background, monkeypatch
 ):
@@ -168,6 +173,7 @@ def test_decoding_waits_for_a_program_under_way(
     assert_same(have, plain(policy, params, prompts, **how))
 
 
+@pytest.mark.slow
 def test_an_error_of_the_thread_costs_only_time(
     policy, params, prompts, watched, monkeypatch, caplog
 ):

@@ -9,6 +9,7 @@ import pytest
 from passk_jax.sampling.scheduled import cost, host
 from tests.sampling import sampler_test
 from tests.sampling.sampler_test import T, free_decisions, run, work_of  # noqa: F401
+from tests.slow import slow_values
 
 
 class Heard:
@@ -41,7 +42,7 @@ def check_all(heard, rollouts):
         assert length == rollouts.lengths[p, n]
 
 
-@pytest.mark.parametrize('size', [None, sampler_test.Size(2, 2)])
+@pytest.mark.parametrize('size', [*slow_values([None]), sampler_test.Size(2, 2)])
 def test_every_response_is_handed_over_once_and_whole(policy, params, prompts, size):
     heard = Heard()
     limit = work_of(policy, prompts).cache_bytes(size) if size else 0

@@ -18,6 +18,7 @@ from passk_jax.tasks.enigmata import splits
 from passk_jax.tasks.enigmata.puzzle import LEVELS
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
 from passk_jax.tasks.enigmata.task import EnigmataTask
+from tests.slow import slow_values
 from tests.tasks.enigmata.judge import FILE_DATA, LONG, TEXTS, problem_of
 
 # The folder of Enigmata's problems and its official verdicts, beside the checkout.
@@ -111,6 +112,11 @@ def test_a_row_is_named_after_its_puzzle(any_puzzle):
     assert any_puzzle.rules.isascii()
 
 
+@pytest.mark.parametrize(
+    'puzzle',
+    slow_values(PUZZLES, quick=PUZZLES.keys() - {'minesweeper', 'zebra_logic'}),
+    indirect=True,
+)
 def test_problems_are_the_same_twice_all_different_and_solved(puzzle):
     problems = _problems(puzzle)
     assert problems == _generate(puzzle)
@@ -252,6 +258,9 @@ def test_no_response_makes_a_verdict_raise(any_puzzle, text, place, cut):
                 assert (verdict.error is None) == verdict.correct
 
 
+@pytest.mark.parametrize(
+    'any_puzzle', slow_values(ALL_PUZZLES, quick=[*ALL_PUZZLES][::3]), indirect=True
+)
 def test_long_responses_take_no_time(any_puzzle):
     data = problem_of(any_puzzle, 2)
     for text in LONG:
@@ -302,6 +311,7 @@ for name, puzzle in PUZZLES.items():
 """
 
 
+@pytest.mark.slow
 def test_problems_are_the_same_in_every_process():
     """Whatever the order of the sets of texts in it."""
 

@@ -119,6 +119,7 @@ def test_a_kill_while_preparing_leaves_nothing_that_is_used(tmp_path):
     assert not list(home.glob('incomplete.*'))
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_share_one_data_set(tmp_path):
     processes = [_start(_OPEN, tmp_path) for _ in range(3)]
     for process in processes:
