@@ -257,6 +257,7 @@ def test_timing_waits_and_gives_donated_arguments_back():
     assert found.compile_seconds > 0
 
 
+@pytest.mark.slow
 def test_decoding_counts_a_shared_prompt_once():
     policy = ours.make_policy(TINY)
     params = ours.policies.init_params(policy, jax.random.key(0), ours.mesh())

@@ -96,6 +96,7 @@ def test_responses_without_a_signal_are_warned_of(model, tmp_path, caplog):
     assert 'One response: ' in caplog.text
 
 
+@pytest.mark.slow
 def test_benchmarks_with_pictures_are_rows_of_one_table(tmp_path, capsys):
     """The paper's table of them, for a random model, in the layouts users have."""
     sizes = {'max_position_embeddings': 9000, 'num_hidden_layers': 2}

@@ -154,6 +154,7 @@ def test_the_config_for_ones_own_takes_another_language_model():
         config_file.load('custom:train=a.jsonl,source=my/model')
 
 
+@pytest.mark.slow
 def test_the_config_of_the_page_is_one(elsewhere):
     (block,) = (b for b in code_blocks('python') if 'def get_config' in b)
     (elsewhere / 'mine.py').write_text(block)

@@ -182,7 +182,8 @@ def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
     return [[kind for kind in of_cell if kind != 'stream'] for of_cell in kinds]
 
 
-@pytest.mark.parametrize('path', RUN, ids=notebook_id)
+@pytest.mark.slow
+@pytest.mark.parametrize('path', NOTEBOOKS, ids=notebook_id)
 def test_the_notebook_runs_in_a_kernel(path, quick_kernel, monkeypatch):
     """All four take some 40 seconds of a core, a quarter of it for their imports."""
     for name, value in quick_kernel.get(path.stem, dict)().items():

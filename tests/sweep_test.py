@@ -136,6 +136,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     assert fakes.results(tmp_path) == fakes.results(finished)
 
 
+@pytest.mark.slow
 def test_only_some_runs(finished, tmp_path):
     fakes.write_sweep(tmp_path)
     assert fakes.run(tmp_path, only='*_seed1*') == 0

@@ -17,7 +17,6 @@ from passk_jax.report.write import write_curves
 from passk_jax.runs import checkpoints
 from passk_jax.setup import model
 from tests import legible, tiny
-from tests.slow import slow_values
 from tests.train_resume_test import Killed, kill_at
 
 LAST = 3
@@ -188,19 +187,17 @@ def test_another_run_begins_with_all_of_it(frozen, tmp_path):
 REPLAY = MOE | {'model__replay_routing': True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     'overrides',
-    slow_values(
-        [
-            {},
-            {'train__pack_sizes': 4},
-            {'train__micro_batch_rollouts': 2},
-            {'loss__kl_coef': 0.01},
-            {'train__dynamic_sampling_rounds': 2},
-            {'log__diagnostics_every': 1},
-        ],
-        quick=[{}],
-    ),
+    [
+        {},
+        {'train__pack_sizes': 4},
+        {'train__micro_batch_rollouts': 2},
+        {'loss__kl_coef': 0.01},
+        {'train__dynamic_sampling_rounds': 2},
+        {'log__diagnostics_every': 1},
+    ],
     ids=str,
 )
 def test_in_float32_a_replayed_run_is_the_same_run(overrides, trained, tmp_path):

@@ -111,6 +111,7 @@ def interrupted_at(call):
     return mock.patch.object(train.PreemptionGuard, 'interrupted', interrupted)
 
 
+@pytest.mark.slow
 def test_told_to_stop_in_a_warm_start_or_an_evaluation_it_leaves_there(
     finished_run, tmp_path
 ):

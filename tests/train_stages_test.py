@@ -46,6 +46,7 @@ def dump(workdir, step):
     return tiny.read_lines(workdir / 'rollouts' / f'step_{step:08d}.jsonl')
 
 
+@pytest.mark.slow
 def test_before_the_border_it_is_the_run_without_a_second_stage(staged, plain):
     for step in range(BORDER):
         assert tiny.metrics(staged, 'train')[step] == tiny.metrics(plain, 'train')[step]

@@ -52,6 +52,7 @@ def test_a_command_runs_from_any_directory_as_its_module_does(tmp_path):
     assert 'must lie in' in ours.stderr
 
 
+@pytest.mark.slow
 def test_a_command_without_its_flags_shows_its_example(tmp_path):
     ended = run('train', cwd=tmp_path)
     assert ended.returncode == 2

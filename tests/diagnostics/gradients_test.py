@@ -134,6 +134,7 @@ def test_parts_of_the_rollouts_change_no_product():
     np.testing.assert_allclose(parts.chunks, whole.chunks, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_responses_that_are_not_trained_have_no_gradient():
     rollouts = make_rollouts()
     stopped = np.random.default_rng(3).random((P, N)) < 0.6

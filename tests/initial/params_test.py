@@ -158,6 +158,7 @@ def test_a_run_of_another_model_is_refused(finished_run, tmp_path):
         make(tmp_path, **settings)
 
 
+@pytest.mark.slow
 def test_training_goes_on_from_another_run(finished_run, tmp_path):
     config = tiny.make_config(
         **tiny.ONLY_STEPS | from_run(finished_run), train__steps=1

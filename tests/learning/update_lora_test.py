@@ -97,6 +97,7 @@ def test_the_same_on_a_mesh(first):
         np.testing.assert_allclose(x, one[name], atol=2e-6)
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_base(first):
     """It has no arrays, and runs no adapter: at first the policy itself."""
     policy = with_adapters()

@@ -134,6 +134,7 @@ def test_without_a_cap_what_the_sampler_said_changes_no_bit():
         assert 'sampler_weight' not in metrics
 
 
+@pytest.mark.slow
 def test_the_weights_are_those_of_the_sampler_against_the_learner():
     """A sampler whose log-probabilities are log 2 below: every weight is 2.
 

@@ -141,7 +141,8 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
         np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize('window', slow_values([0, 150], quick=[150]))
+@pytest.mark.slow
+@pytest.mark.parametrize('window', [0, 150])
 def test_splash_is_exact_over_many_blocks_and_in_any_batch_of_rows(window):
     """Blocks are of 128 slots here, and the last ones are partly pads."""
     inputs = random_inputs(P=3, N=2, S=300, T=270)

@@ -8,7 +8,6 @@ from passk_jax.models import policy as policies
 from passk_jax.models.feed_forward import FEED_FORWARDS, SwiGLU
 from passk_jax.planning.flops import program_flops
 from tests.models import oracle
-from tests.slow import slow_values
 
 
 @pytest.mark.parametrize('kind', FEED_FORWARDS)
@@ -56,7 +55,8 @@ def measured(monkeypatch):
     monkeypatch.setitem(FEED_FORWARDS, 'measured', Measured)
 
 
-@pytest.mark.parametrize('windows', slow_values([(0,), (0, 3)], quick=[(0,)]))
+@pytest.mark.slow
+@pytest.mark.parametrize('windows', [(0,), (0, 3)])
 def test_statistics_of_each_layer_reach_the_caller_and_change_nothing(
     measured, windows
 ):

@@ -12,7 +12,7 @@ from passk_jax.models import policy as policies
 from tests import tiny
 from tests.models import oracle
 from tests.planning.conftest import make_builder
-from tests.slow import slow_rows, slow_values
+from tests.slow import slow_rows
 
 # Every axis with every other one, two by two or all of the devices.
 MESHES = [
@@ -89,7 +89,8 @@ def test_no_layer_splits_its_heads_late(family, shape):
     assert 'all-to-all' not in text
 
 
-@pytest.mark.parametrize('shape', slow_values(MESHES[:2], quick=MESHES[1:2]))
+@pytest.mark.slow
+@pytest.mark.parametrize('shape', MESHES[:2])
 def test_sharded_prefill_and_decode_equal_one_devices(shape):
     policy = oracle.tiny_policy()
     params = oracle.random_params(policy)

@@ -208,6 +208,7 @@ def test_updates_after_the_first_need_a_pass_for_their_old_log_probs():
     assert train.useful_flops == 3.5 * score.useful_flops
 
 
+@pytest.mark.slow
 def test_a_step_that_packs_is_planned_for_responses_that_leave_it_nothing_to_pack():
     builders = [make_builder(tiny.make_config(train__pack_sizes=x)) for x in (0, 2)]
     plain, packed = (build(builder, 'train') for builder in builders)

@@ -137,6 +137,7 @@ def test_decoding_gets_a_limit_of_its_cache_and_training_stays(config, topology)
     assert plan._check(config, result.overrides) is None
 
 
+@pytest.mark.slow
 def test_settings_that_are_less_than_hoped_are_followed_by_stricter_ones(
     config, topology
 ):

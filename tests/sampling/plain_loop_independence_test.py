@@ -61,6 +61,7 @@ def rollouts(policy, params, prompts) -> Rollouts:
     return found
 
 
+@pytest.mark.slow
 def test_the_same_call_gives_the_same_rollouts(policy, params, prompts, rollouts):
     again = run(policy, params, prompts)
     jax.tree.map(np.testing.assert_array_equal, again, rollouts)

@@ -121,6 +121,7 @@ def test_a_mesh_of_sampling_does_not_matter(prompts, sizes, tensor):
         assert_same(have, expected, atol=ONE_STEP)
 
 
+@pytest.mark.slow
 def test_the_kernel_of_tpus_samples_the_plain_forms_tokens(int8, prompts, monkeypatch):
     for module, name in (
         (attention_kernels, '_splash'),

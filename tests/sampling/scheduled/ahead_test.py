@@ -192,6 +192,7 @@ def test_an_error_of_the_thread_costs_only_time(
     ) == 1
 
 
+@pytest.mark.slow
 def test_what_is_planned_keeps_no_array_alive(policy, params, prompts, monkeypatch):
     planned = []
     monkeypatch.setattr(Background, 'plan', lambda self, jobs: planned.append(jobs))

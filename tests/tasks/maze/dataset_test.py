@@ -129,6 +129,7 @@ def test_processes_that_start_together_share_one_data_set(tmp_path):
     assert not list(home.glob('incomplete.*'))
 
 
+@pytest.mark.slow
 def test_a_process_that_waits_reads_what_the_other_made(tmp_path):
     first = _start(_HANG + _OPEN, tmp_path)
     assert first.stdout.readline() == 'half-way\n'
