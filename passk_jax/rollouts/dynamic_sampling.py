@@ -161,6 +161,10 @@ class Selection:
         rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
+        drawn = (*self.draws.drawn, draw.responses)
+        self.draws = dataclasses.replace(self.draws, drawn=drawn)
+        if not (source >= 0).any():
+            return
         mesh = self.settings.mesh
         self.rollouts = merge_rollouts(mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
@@ -169,11 +173,8 @@ class Selection:
         estimated = self.settings.estimate(
             self.rollouts, responses, memory=self.memory, step=self.step
         )
-        self.draws = dataclasses.replace(
-            self.draws,
-            trained=Draw(problems, responses, *estimated),
-            drawn=(*self.draws.drawn, draw.responses),
-        )
+        trained = Draw(problems, responses, *estimated)
+        self.draws = dataclasses.replace(self.draws, trained=trained)
 
     def _signal(self, draw: Draw) -> np.ndarray:
         return with_signal(draw, mask_truncated=self.settings.mask_truncated)
@@ -206,10 +207,14 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses."""
+    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses.
+
+    An array that only one of two mappings has is 0 in the other.
+    """
     if dataclasses.is_dataclass(old):
         return dataclasses.replace(old, **merge_on_host(vars(old), vars(new), source))
     if isinstance(old, Mapping):
+        old, new = _completed(old, new), _completed(new, old)
         return {name: merge_on_host(old[name], new[name], source) for name in old}
     if isinstance(old, list):
         rows = zip(old, source, strict=True)
@@ -217,3 +222,13 @@ def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
     merged = old.copy()
     merged[source >= 0] = new[source[source >= 0]]
     return merged
+
+
+def _completed(
+    arrays: Mapping[str, Any], others: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Adds zeros for the arrays that only ``others`` has."""
+    return {
+        **arrays,
+        **{k: np.zeros_like(x) for k, x in others.items() if k not in arrays},
+    }

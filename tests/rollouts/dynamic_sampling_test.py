@@ -210,6 +210,32 @@ def test_a_replaced_problem_is_replaced_in_everything():
     assert before.responses.lengths[1, 0] == 2
 
 
+@pytest.mark.parametrize('lacking', ['old', 'new'])
+def test_a_kind_of_failure_that_one_draw_lacks_has_none_there(lacking):
+    """Parts of a mixture fail in different ways."""
+    draws = {
+        'old': make_draw([1, 2, 3, 4], [0] * 4)[1],
+        'new': make_draw([5, 6, 7, 8], [1] * 4)[1],
+    }
+    verdicts = {side: draw.responses.verdicts for side, draw in draws.items()}
+    verdicts[lacking] = dataclasses.replace(verdicts[lacking], failures={})
+    source = np.array([-1, 3, 2, 0], np.int32)
+    failed = merge_on_host(verdicts['old'], verdicts['new'], source).failures
+    # Problems 1, 8, 7 and 5; those with odd ids fail.
+    expected = [False, False, True, True] if lacking == 'old' else [True] + [False] * 3
+    assert failed.keys() == {'timeouts'}
+    assert failed['timeouts'].dtype == bool
+    np.testing.assert_array_equal(failed['timeouts'], np.array([expected] * N).T)
+
+
+def test_a_round_that_replaces_nothing_leaves_the_step_as_it_was():
+    own = make_draw([1, 2, 3, 4], [0, 1, 1, 1])
+    ids, drawn = run(own, make_draw([5, 6, 7, 8], [0] * 4))
+    assert ids == [1, 2, 3, 4]
+    assert drawn.trained is drawn.first
+    assert drawn.count == 2
+
+
 def test_equal_rewards_are_no_signal_whatever_their_rounding():
     rewards = np.full((2, 32), 0.1, np.float32)
     rewards[1, 0] = np.nextafter(np.float32(0.1), np.float32(1))
