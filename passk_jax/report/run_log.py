@@ -235,9 +235,13 @@ class RunLog:
             self._writer.write_diagnostics(step, record(hosts.fetch(diagnosis)))
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
-            batch = (trained.problems, trained.responses)
-            advantages, rewarded = hosts.fetch((trained.advantages, trained.rewarded))
-            rows = records(*batch, step=step, advantages=advantages, rewarded=rewarded)
+            rows = records(
+                trained.problems,
+                trained.responses,
+                step=step,
+                advantages=trained.host_advantages,
+                rewarded=hosts.fetch(trained.rewarded),
+            )
             self._writer.write_rollouts(step, rows)
         seconds = sum(spent.values())
         rate = draws.num_tokens / seconds
@@ -345,7 +349,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
     """
-    responses, advantages = draw.responses, hosts.fetch(draw.advantages)
+    responses, advantages = draw.responses, draw.host_advantages
     correct, rewards = responses.verdicts.correct, responses.verdicts.rewards
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)

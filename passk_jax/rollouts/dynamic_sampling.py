@@ -19,6 +19,7 @@ would be the same. All rounds have one shape, so nothing compiles twice.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -52,6 +53,11 @@ class Draw:
     responses: Responses
     advantages: jax.Array
     rewarded: jax.Array
+
+    @functools.cached_property
+    def host_advantages(self) -> np.ndarray:
+        """Fetches ``advantages``, once; every process must ask at the same time."""
+        return hosts.fetch(self.advantages)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,7 +188,7 @@ class Selection:
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
     """Marks problems that have a signal, ``[P]`` bool; see :class:`Select`."""
-    weighted = hosts.fetch(draw.advantages) != 0
+    weighted = draw.host_advantages != 0
     if mask_truncated:
         weighted = weighted & draw.responses.stopped
     return weighted.any(axis=1)
@@ -192,12 +198,12 @@ def merge_rollouts(
     mesh: Mesh, old: Rollouts, new: Rollouts, source: np.ndarray
 ) -> Rollouts:
     """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
-    merged = _merge_on_devices(old, new, sharding.place(mesh, source))
     # With another layout, the learner would compile again.
-    return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
+    layout = jax.tree.map(lambda x: x.sharding, old)
+    merge = jax.jit(_merge_on_devices, out_shardings=layout)
+    return merge(old, new, sharding.place(mesh, source))
 
 
-@jax.jit
 def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
     def choose(x: jax.Array, y: jax.Array) -> jax.Array:
         replaced = (source >= 0).reshape(-1, *(1,) * (x.ndim - 1))
