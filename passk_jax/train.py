@@ -117,7 +117,7 @@ def train(
             # What follows needs the parameters of the last update.
             weights = jax.block_until_ready(Weights(frozen, state.params))
             log.begin('wait', step)
-            preempted = guard.requested(step) or not evaluate_due(
+            preempted = guard.interrupted() or not evaluate_due(
                 verbs, weights.merged, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:

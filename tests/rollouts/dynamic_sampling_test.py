@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import sharding, train
+from passk_jax import sharding
 from passk_jax.data.batches import PromptBatch
 from passk_jax.report.run_log import batch_metrics
 from passk_jax.rollouts.dynamic_sampling import (
@@ -305,9 +305,7 @@ def whole(finished_run, tmp_path_factory):
 def test_a_run_with_dynamic_sampling_resumes_bit_for_bit(whole, finished_run, tmp_path):
     config = tiny.make_config(**SETTINGS, train__steps=3)
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    with mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 2
-    ):
+    with tiny.stop_before(2):
         assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
     tiny.assert_same_run(whole, workdir, last=3)
