@@ -106,7 +106,7 @@ def test_two_processes_train_as_one_does(tmp_path):
         for name in ('reward', 'trained_reward', 'sampling_draws'):
             assert a[name] == b[name], name
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
-    # Places were filled with problems of the other process too.
+    # Dynamic sampling has replaced problems.
     assert any(line['trained_reward'] != line['reward'] for line in two)
     ours, theirs = (tiny.saved_arrays(tmp_path / x, STEPS) for x in ('one', 'two'))
     for name in ('memory/history', 'memory/difficulty'):

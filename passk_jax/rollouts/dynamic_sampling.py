@@ -234,7 +234,5 @@ def _completed(
     arrays: Mapping[str, Any], others: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Adds zeros for the arrays that only ``others`` has."""
-    return {
-        **arrays,
-        **{k: np.zeros_like(x) for k, x in others.items() if k not in arrays},
-    }
+    absent = others.keys() - arrays.keys()
+    return {**arrays, **{name: np.zeros_like(others[name]) for name in sorted(absent)}}
