@@ -114,10 +114,10 @@ def train(
                 verbs = make_verbs(setup, stage)
                 memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
-            # What follows needs the parameters of the last update.
+            # The phase 'update' waits here, so that no other phase has its time.
             weights = jax.block_until_ready(Weights(frozen, state.params))
             log.begin('wait', step)
-            preempted = guard.requested(step) or not evaluate_due(
+            preempted = guard.interrupted() or not evaluate_due(
                 verbs, weights.merged, splits, log, step, stop=guard.interrupted
             )
             if preempted or step == last or step % config.checkpoint.every == 0:
@@ -152,6 +152,8 @@ def train(
                     )
                     draw = Draw(batch.problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
+                    # The devices do not hold these while they sample others.
+                    del sampled
                 log.begin('update', step)
                 diagnosis = diagnose_due(verbs, weights, selection, step)
                 reference = beginning.reference if stage.config.loss.kl_coef else None
@@ -161,6 +163,7 @@ def train(
                 memory = verbs.remember(memory, selection.draws.first)
             log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
+            del selection
     raise AssertionError('the loop returns at its last step')
 
 

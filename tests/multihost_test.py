@@ -94,16 +94,20 @@ def lines(workdir: pathlib.Path, name: str = 'metrics') -> list[dict]:
 
 
 def test_two_processes_train_as_one_does(tmp_path):
-    pair = start_pair(tmp_path / 'two', 'train', *options_of(CHANGES))
-    assert tiny.run(tiny.make_config(**CHANGES), tmp_path / 'one')
+    changes = CHANGES | {'train__dynamic_sampling_rounds': 1}
+    pair = start_pair(tmp_path / 'two', 'train', *options_of(changes))
+    assert tiny.run(tiny.make_config(**changes), tmp_path / 'one')
     finish(*pair)
     one, two = lines(tmp_path / 'one'), lines(tmp_path / 'two')
     assert [line['step'] for line in one] == [line['step'] for line in two]
     for a, b in zip(one, two, strict=True):
         # The same responses, token for token; sums in another order.
         assert a['response_length'] == b['response_length']
-        assert a['reward'] == b['reward']
+        for name in ('reward', 'trained_reward', 'sampling_draws'):
+            assert a[name] == b[name], name
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
+    # Dynamic sampling has replaced problems.
+    assert any(line['trained_reward'] != line['reward'] for line in two)
     ours, theirs = (tiny.saved_arrays(tmp_path / x, STEPS) for x in ('one', 'two'))
     for name in ('memory/history', 'memory/difficulty'):
         np.testing.assert_array_equal(ours[name], theirs[name])

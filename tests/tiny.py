@@ -15,7 +15,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
@@ -136,9 +136,32 @@ def run(
 
 def stop_before(step: int) -> Any:
     """Makes training stop before this step, as at SIGTERM."""
-    return mock.patch(
-        'passk_jax.train.PreemptionGuard.requested', lambda self, now: now == step
-    )
+    return _stop_if(lambda now: now == step)
+
+
+def stop_once_before_every_step() -> Any:
+    """Makes training stop where it comes to a step for the first time."""
+    stopped_before = set()
+
+    def stops(step: int) -> bool:
+        is_new = step not in stopped_before
+        stopped_before.add(step)
+        return is_new
+
+    return _stop_if(stops)
+
+
+def _stop_if(stops: Callable[[int], bool]) -> Any:
+    from passk_jax import train
+
+    evaluate_due = train.evaluate_due
+
+    def evaluate_or_stop(verbs, params, splits, log, step, *, stop):
+        return not stops(step) and evaluate_due(
+            verbs, params, splits, log, step, stop=stop
+        )
+
+    return mock.patch.object(train, 'evaluate_due', evaluate_or_stop)
 
 
 def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:

@@ -1,7 +1,6 @@
 """What an estimator remembers from step to step, in a run."""
 
 import shutil
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -106,16 +105,9 @@ def test_a_checkpoint_has_the_steps_of_the_window(whole):
 def test_stopped_before_every_step_it_ends_the_same(
     kind, finished_run, tmp_path, request
 ):
-    stopped_before = set()
-
-    def requested(self, step):
-        new = step not in stopped_before
-        stopped_before.add(step)
-        return new
-
     config = make_config(**STAGED if kind == 'staged' else {})
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    with mock.patch('passk_jax.train.PreemptionGuard.requested', requested):
+    with tiny.stop_once_before_every_step():
         for _ in range(LAST + 1):
             assert not tiny.run(config, workdir)
         assert tiny.run(config, workdir)

@@ -82,15 +82,8 @@ def test_metrics_hold_no_timing(finished_run):
 
 
 def test_stopping_before_every_step_changes_nothing(finished_run, tmp_path):
-    stopped_before = set()
-
-    def requested(self, step):
-        new = step not in stopped_before
-        stopped_before.add(step)
-        return new
-
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    with mock.patch('passk_jax.train.PreemptionGuard.requested', requested):
+    with tiny.stop_once_before_every_step():
         for step in range(LAST + 1):
             assert not tiny.run(tiny.make_config(), workdir)
             saved = Checkpoints(workdir / 'checkpoints', keep=2).latest_step()

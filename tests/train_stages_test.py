@@ -1,7 +1,6 @@
 """A run of several stages: what changes at a border, and what goes on."""
 
 import json
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -127,15 +126,8 @@ def count_of(workdir, step):
 
 
 def test_stopped_before_every_step_it_ends_the_same(staged, finished_run, tmp_path):
-    stopped_before = set()
-
-    def requested(self, step):
-        new = step not in stopped_before
-        stopped_before.add(step)
-        return new
-
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    with mock.patch('passk_jax.train.PreemptionGuard.requested', requested):
+    with tiny.stop_once_before_every_step():
         for _ in range(LAST + 1):
             assert not tiny.run(make_config(), workdir)
         assert tiny.run(make_config(), workdir)

@@ -32,9 +32,9 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     """Makes the optimizer: it clips the gradient's global norm and warms up the rate.
 
     Update u, counted from 1, has the rate ``learning_rate * min(1, u / w)`` with ``w =
-    warmup_updates``. After the warm-up the schedule multiplies it by ``1 - x`` (linear)
-    or ``(1 + cos(pi x)) / 2`` (cosine), where ``x = (u - w) / (num_updates + 1 - w)``.
-    So neither the first nor the last update has a rate of zero.
+    max(1, warmup_updates)``. After the warm-up the schedule multiplies it by ``1 - x``
+    (linear) or ``(1 + cos(pi x)) / 2`` (cosine), where ``x = (u - w) / (num_updates + 1
+    - w)``. So neither the first nor the last update has a rate of zero.
 
     Args:
         config: the settings.

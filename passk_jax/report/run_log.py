@@ -38,7 +38,7 @@ from passk_jax.planning.utilization import Rates
 from passk_jax.report.reporter import Reporter
 from passk_jax.report.run_data import counts_in
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
-from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
 from passk_jax.runs.metric_writer import MetricWriter
@@ -48,7 +48,7 @@ from passk_jax.runs.records import evaluation_name
 from passk_jax.runtime import hosts
 from passk_jax.types import Problem
 
-UNIFORM_STEPS = 20
+SILENT_STEPS = 20
 """Consecutive steps without a signal before a warning."""
 
 # Packing is worthwhile above this share of pads among the learner's positions.
@@ -94,10 +94,7 @@ class RunLog:
         )
         self._by_category = functools.partial(category_metrics, k=k)
         self._writer = MetricWriter(
-            workdir,
-            log=config,
-            resume_step=start,
-            config=settings,
+            workdir, log=config, resume_step=start, config=settings
         )
         self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
@@ -107,7 +104,7 @@ class RunLog:
         self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
         # Consecutive steps without a signal, up to the last written step.
-        self._uniform_steps = 0
+        self._silent_steps = 0
         train = settings['train']
         is_packed = train['packing'] == 'rows' or train['pack_sizes']
         self._advises_packing = not is_packed
@@ -226,7 +223,7 @@ class RunLog:
             values |= {f'trained_{name}': value for name, value in of_trained.items()}
             values['sampling_draws'] = float(draws.count)
         self._writer.write(step, values, split='train')
-        self._warn_of_missing_signal(step, draws.first)
+        self._warn_of_missing_signal(step, draws.first, values)
         padding = float(values.get('padding', 0.0))
         if self._advises_packing and padding > MANY_PADS and jax.process_index() == 0:
             logging.info(_ADVICE, 100 * padding)
@@ -236,7 +233,8 @@ class RunLog:
         self._report_is_old = True
         if self._rollouts_every and step % self._rollouts_every == 0:
             batch = (trained.problems, trained.responses)
-            advantages, rewarded = hosts.fetch((trained.advantages, trained.rewarded))
+            advantages = trained.host_advantages
+            rewarded = hosts.fetch(trained.rewarded)
             rows = records(*batch, step=step, advantages=advantages, rewarded=rewarded)
             self._writer.write_rollouts(step, rows)
         seconds = sum(spent.values())
@@ -252,15 +250,18 @@ class RunLog:
         summary['entropy'] = float(values['entropy'])
         self._progress.update(step + 1, **summary, tokens_per_second=rate)
 
-    def _warn_of_missing_signal(self, step: int, draw: Draw) -> None:
+    def _warn_of_missing_signal(
+        self, step: int, draw: Draw, values: Mapping[str, float]
+    ) -> None:
         """Warns if the first step, or every step of the last 20, had no signal."""
         responses, verdicts = draw.responses, draw.responses.verdicts
-        steps = self._uniform_steps + 1 if is_uniform(verdicts) else 0
-        self._uniform_steps = steps
-        is_long = steps and steps % UNIFORM_STEPS == 0
+        steps = self._silent_steps + 1 if values['zero_signal_problems'] == 1 else 0
+        self._silent_steps = steps
+        is_long = steps and steps % SILENT_STEPS == 0
         if jax.process_index() > 0 or not (is_long or step == 0):
             return
-        if not steps and not has_answer(verdicts.parsed).any():
+        differ = values['equal_reward_problems'] < 1
+        if differ and not steps and values['no_answer'] == 1:
             # The rewards differ, so the task reads no answers.
             return
         message = explain_missing_signal(
@@ -268,6 +269,7 @@ class RunLog:
             verdicts.parsed,
             stopped=float(responses.stopped.mean()),
             example=responses.texts[0][0],
+            unweighted=differ and steps > 0,
         )
         if message:
             when = f'no signal in {steps} steps up to' if is_long else 'after'
@@ -345,7 +347,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
     """
-    responses, advantages = draw.responses, hosts.fetch(draw.advantages)
+    responses, advantages = draw.responses, draw.host_advantages
     correct, rewards = responses.verdicts.correct, responses.verdicts.rewards
     n = np.full(len(correct), correct.shape[1])
     c = correct.sum(axis=1)

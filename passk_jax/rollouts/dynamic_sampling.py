@@ -19,6 +19,7 @@ would be the same. All rounds have one shape, so nothing compiles twice.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -52,6 +53,11 @@ class Draw:
     responses: Responses
     advantages: jax.Array
     rewarded: jax.Array
+
+    @functools.cached_property
+    def host_advantages(self) -> np.ndarray:
+        """Fetches ``advantages``, once; every process must ask at the same time."""
+        return hosts.fetch(self.advantages)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,6 +167,10 @@ class Selection:
         rows = np.flatnonzero(self._signal(draw) & is_new)
         source = np.full(len(draw.problems), -1, np.int32)
         source[places[: len(rows)]] = rows[: len(places)]
+        drawn = (*self.draws.drawn, draw.responses)
+        self.draws = dataclasses.replace(self.draws, drawn=drawn)
+        if not (source >= 0).any():
+            return
         mesh = self.settings.mesh
         self.rollouts = merge_rollouts(mesh, self.rollouts, rollouts, source)
         problems = merge_on_host(trained.problems, draw.problems, source)
@@ -169,11 +179,8 @@ class Selection:
         estimated = self.settings.estimate(
             self.rollouts, responses, memory=self.memory, step=self.step
         )
-        self.draws = dataclasses.replace(
-            self.draws,
-            trained=Draw(problems, responses, *estimated),
-            drawn=(*self.draws.drawn, draw.responses),
-        )
+        trained = Draw(problems, responses, *estimated)
+        self.draws = dataclasses.replace(self.draws, trained=trained)
 
     def _signal(self, draw: Draw) -> np.ndarray:
         return with_signal(draw, mask_truncated=self.settings.mask_truncated)
@@ -181,7 +188,7 @@ class Selection:
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
     """Marks problems that have a signal, ``[P]`` bool; see :class:`Select`."""
-    weighted = hosts.fetch(draw.advantages) != 0
+    weighted = draw.host_advantages != 0
     if mask_truncated:
         weighted = weighted & draw.responses.stopped
     return weighted.any(axis=1)
@@ -191,12 +198,12 @@ def merge_rollouts(
     mesh: Mesh, old: Rollouts, new: Rollouts, source: np.ndarray
 ) -> Rollouts:
     """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
-    merged = _merge_on_devices(old, new, sharding.place(mesh, source))
     # With another layout, the learner would compile again.
-    return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), merged, old)
+    layout = jax.tree.map(lambda x: x.sharding, old)
+    merge = jax.jit(_merge_on_devices, out_shardings=layout)
+    return merge(old, new, sharding.place(mesh, source))
 
 
-@jax.jit
 def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
     def choose(x: jax.Array, y: jax.Array) -> jax.Array:
         replaced = (source >= 0).reshape(-1, *(1,) * (x.ndim - 1))
@@ -206,10 +213,14 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses."""
+    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses.
+
+    An array that only one of two mappings has is 0 in the other.
+    """
     if dataclasses.is_dataclass(old):
         return dataclasses.replace(old, **merge_on_host(vars(old), vars(new), source))
     if isinstance(old, Mapping):
+        old, new = _completed(old, new), _completed(new, old)
         return {name: merge_on_host(old[name], new[name], source) for name in old}
     if isinstance(old, list):
         rows = zip(old, source, strict=True)
@@ -217,3 +228,11 @@ def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
     merged = old.copy()
     merged[source >= 0] = new[source[source >= 0]]
     return merged
+
+
+def _completed(
+    arrays: Mapping[str, Any], others: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Adds zeros for the arrays that only ``others`` has."""
+    absent = others.keys() - arrays.keys()
+    return {**arrays, **{name: np.zeros_like(others[name]) for name in sorted(absent)}}

@@ -1,12 +1,10 @@
 """Checks whether responses have a signal, and explains the likely cause if not.
 
-Advantages compare the responses to a problem. If all have the same reward, there is no
-signal, whatever the estimator.
+A step has a signal if a response that is trained has a nonzero advantage. Most
+estimators compare the responses to a problem, so equal rewards give none.
 """
 
 import numpy as np
-
-from passk_jax.types import Verdicts
 
 _SHOWN = 300
 # Below this share of answers, or of stopped responses, a run warns.
@@ -23,6 +21,10 @@ _HARD = (
 )
 _SAME = 'the policy has collapsed, or the temperature is too low'
 _EASY = 'the problems are too easy for this policy'
+_UNWEIGHTED = (
+    'advantage.name gives no weight to so many right responses, as Pass@k with fewer '
+    'than k wrong ones: take a smaller advantage.k, more rollouts or harder problems'
+)
 _UNIFORM = 'no problem has right and wrong responses: take more rollouts or problems'
 
 
@@ -31,13 +33,13 @@ def has_answer(parsed: list[list[str]]) -> np.ndarray:
     return np.array([[bool(answer) for answer in row] for row in parsed], bool)
 
 
-def is_uniform(verdicts: Verdicts) -> bool:
-    """Returns whether all responses to each problem have one reward."""
-    return bool((verdicts.rewards == verdicts.rewards[:, :1]).all())
-
-
 def explain_missing_signal(
-    correct: np.ndarray, parsed: list[list[str]], *, stopped: float, example: str
+    correct: np.ndarray,
+    parsed: list[list[str]],
+    *,
+    stopped: float,
+    example: str,
+    unweighted: bool = False,
 ) -> str:
     """Explains why responses have no signal or few answers.
 
@@ -48,16 +50,20 @@ def explain_missing_signal(
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
         stopped: the share of responses that a stop token ended.
         example: one of the responses.
+        unweighted: whether rewards of a problem differ, but no advantage is trained.
 
     Returns:
-        A text for a warning; ``''``: some problem has right and wrong responses, and
-        most responses have answers.
+        A text for a warning; ``''``: some problem has right and wrong responses with
+        advantages, and most responses have answers.
     """
     answered, total = has_answer(parsed), correct.size
     no_form = _FORM if stopped > _FEW_ANSWERS else _LIMIT
     several = correct.shape[1] > 1
     same = several and answered.any() and all(len(set(row)) == 1 for row in parsed)
-    if not answered.any() and not correct.any():
+    if unweighted:
+        what = 'rewards differ, but every advantage that is trained is 0'
+        cause = _UNWEIGHTED if stopped > _FEW_ANSWERS else _LIMIT
+    elif not answered.any() and not correct.any():
         what, cause = f'no response of {total:,} has an answer', no_form
     elif answered.any() and answered.mean() < _FEW_ANSWERS:
         what = f'only {answered.sum():,} of {total:,} responses have an answer'

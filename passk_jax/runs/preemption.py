@@ -51,15 +51,8 @@ class PreemptionGuard:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._previous.clear()
 
-    def requested(self, step: int) -> bool:
-        """Returns whether to save before ``step`` and exit, alike on all processes.
-
-        All processes must call this and :meth:`interrupted` in the same order.
-        """
-        return self.interrupted()
-
     def interrupted(self) -> bool:
-        """Returns whether to exit between steps, alike on all processes."""
+        """Returns whether to save and exit, alike on all processes; all must ask."""
         if self._signal is None and jax.distributed.is_initialized():
             # JAX needs a number that grows with every call.
             self._num_signals += 1

@@ -1,7 +1,6 @@
 """Draws that follow difficulty: the estimates, their share of the draws, and a run."""
 
 import collections
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -134,14 +133,7 @@ def test_a_run_draws_by_what_the_steps_before_have_shown(whole):
 
 
 def test_stopped_before_every_step_a_run_draws_the_same(whole, tmp_path):
-    stopped_before = set()
-
-    def requested(self, step):
-        new = step not in stopped_before
-        stopped_before.add(step)
-        return new
-
-    with mock.patch('passk_jax.train.PreemptionGuard.requested', requested):
+    with tiny.stop_once_before_every_step():
         for _ in range(LAST + 1):
             assert not tiny.run(make_config(), tmp_path)
         assert tiny.run(make_config(), tmp_path)

@@ -230,9 +230,7 @@ def test_a_hugging_face_model_trains_and_resumes(hf_model, tmp_path):
     config = tiny.make_config(**settings, checkpoint__every=1)
     assert tiny.run(config, tmp_path / 'a')
     assert len(tiny.metrics(tmp_path / 'a', 'train')) == 2
-    with mock.patch(
-        'passk_jax.train.PreemptionGuard.requested', lambda self, step: step == 1
-    ):
+    with tiny.stop_before(1):
         assert not tiny.run(config, tmp_path / 'b')
     assert tiny.run(config, tmp_path / 'b')
     tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=2)

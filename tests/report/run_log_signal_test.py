@@ -7,6 +7,7 @@ import pytest
 
 from passk_jax.report import reporter, run_log
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws
+from passk_jax.rollouts.verify import Responses
 from passk_jax.train import make_log
 from passk_jax.types import Verdicts
 from tests import tiny
@@ -77,6 +78,45 @@ def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, ca
     assert "One response: 'R'" in first
     assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
     assert latest.startswith('no signal in 40 steps up to step 43')
+
+
+def draws_of(name, num_correct):
+    """A step in which so many of 8 responses to each problem are right."""
+    correct = np.broadcast_to(np.arange(8) < num_correct, (4, 8))
+    rewards = correct.astype(np.float32)
+    config = tiny.make_config(
+        advantage__name=name, sampling__num_rollouts=8, advantage__k=4
+    )
+    advantages = tiny.make_setup(config).estimate().estimator(rewards, correct)
+    texts, ones = [['R', 'L'] * 4] * 4, np.ones((4, 8), int)
+    verdicts = Verdicts(rewards, correct, texts)
+    responses = Responses(ones[:, 0], ones, ones == 1, ones, ones, texts, verdicts)
+    first = Draw(make_problems(), responses, advantages, correct)
+    return Draws(first, first, False, (responses,))
+
+
+@pytest.mark.parametrize(
+    ('name', 'num_correct', 'warning'),
+    [
+        # Two wrong responses are too few to fill a group of four.
+        ('pass_at_k', 6, 'rewards differ, but every advantage that is trained is 0'),
+        ('pass_at_1', 6, ''),
+        # Wrong responses are punished without a comparison; right ones get 0.
+        ('nsr', 0, ''),
+        ('nsr', 8, 'all 32 responses are right'),
+    ],
+)
+def test_advantages_decide_whether_a_step_has_a_signal(
+    name, num_correct, warning, log, caplog
+):
+    draws = draws_of(name, num_correct)
+    with log:
+        for step in range(1, 21):
+            take_step(log, step, draws)
+        log.flush()
+    texts = [text for text in caplog.messages if text.startswith('no signal in 20')]
+    assert len(texts) == bool(warning)
+    assert all(warning in text for text in texts)
 
 
 def test_rewards_without_answers_are_a_signal_if_they_differ(log, caplog):

@@ -7,8 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from passk_jax import sharding, train
+from passk_jax import sharding
 from passk_jax.data.batches import PromptBatch
+from passk_jax.report.run_log import batch_metrics
 from passk_jax.rollouts.dynamic_sampling import (
     Draw,
     Select,
@@ -210,6 +211,67 @@ def test_a_replaced_problem_is_replaced_in_everything():
     assert before.responses.lengths[1, 0] == 2
 
 
+def test_a_merge_on_a_mesh_keeps_the_layout():
+    sizes = {'data': 2, 'fsdp': 1, 'rollout': 1, 'tensor': 2}
+    mesh = sharding.make_mesh(**sizes, devices=jax.devices()[:4])
+    old, new, expected = (
+        jax.device_put(rollouts, sharding.batch_sharding(mesh, rollouts))
+        for rollouts, _ in (
+            make_draw([1, 2, 3, 4], [0] * 4),
+            make_draw([5, 6, 7, 8], [1] * 4),
+            make_draw([1, 8, 3, 5], [0, 1, 0, 1]),
+        )
+    )
+    merged = merge_rollouts(mesh, old, new, np.array([-1, 3, -1, 0], np.int32))
+    jax.tree.map(np.testing.assert_array_equal, merged, expected)
+    for ours, theirs in zip(*map(jax.tree.leaves, (merged, old)), strict=True):
+        assert ours.sharding == theirs.sharding
+
+
+@pytest.mark.parametrize('lacking', ['old', 'new'])
+def test_a_kind_of_failure_that_one_draw_lacks_has_none_there(lacking):
+    """Parts of a mixture fail in different ways."""
+    draws = {
+        'old': make_draw([1, 2, 3, 4], [0] * 4)[1],
+        'new': make_draw([5, 6, 7, 8], [1] * 4)[1],
+    }
+    verdicts = {side: draw.responses.verdicts for side, draw in draws.items()}
+    verdicts[lacking] = dataclasses.replace(verdicts[lacking], failures={})
+    source = np.array([-1, 3, 2, 0], np.int32)
+    failed = merge_on_host(verdicts['old'], verdicts['new'], source).failures
+    # Problems 1, 8, 7 and 5; those with odd ids fail.
+    expected = [False, False, True, True] if lacking == 'old' else [True] + [False] * 3
+    assert failed.keys() == {'timeouts'}
+    assert failed['timeouts'].dtype == bool
+    np.testing.assert_array_equal(failed['timeouts'], np.array([expected] * N).T)
+
+
+def test_a_round_that_replaces_nothing_leaves_the_step_as_it_was():
+    own = make_draw([1, 2, 3, 4], [0, 1, 1, 1])
+    ids, drawn = run(own, make_draw([5, 6, 7, 8], [0] * 4))
+    assert ids == [1, 2, 3, 4]
+    assert drawn.trained is drawn.first
+    assert drawn.count == 2
+
+
+def test_no_advantages_are_fetched_twice():
+    fetched = []
+
+    def fetch(array):
+        fetched.append(array)
+        return np.asarray(array)
+
+    own = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
+    others = make_draw([5, 6, 7, 8], [1, 0, 0, 0]), make_draw([9, 10, 11, 12], [1] * 4)
+    with mock.patch('passk_jax.rollouts.dynamic_sampling.hosts.fetch', fetch):
+        ids, drawn = run(own, *others)
+        batch_metrics(drawn.trained, k=2, mask_truncated=False)
+        batch_metrics(drawn.first, k=2, mask_truncated=False)
+    assert ids == [5, 9, 10, 4]
+    # Those of three draws, and of the batch after each of two rounds.
+    assert len({*map(id, fetched)}) == len(fetched) == 5
+
+
 def test_equal_rewards_are_no_signal_whatever_their_rounding():
     rewards = np.full((2, 32), 0.1, np.float32)
     rewards[1, 0] = np.nextafter(np.float32(0.1), np.float32(1))
@@ -243,9 +305,7 @@ def whole(finished_run, tmp_path_factory):
 def test_a_run_with_dynamic_sampling_resumes_bit_for_bit(whole, finished_run, tmp_path):
     config = tiny.make_config(**SETTINGS, train__steps=3)
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    with mock.patch.object(
-        train.PreemptionGuard, 'requested', lambda self, step: step == 2
-    ):
+    with tiny.stop_before(2):
         assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
     tiny.assert_same_run(whole, workdir, last=3)

@@ -1,18 +1,18 @@
 import numpy as np
 import pytest
 
-from passk_jax.rollouts.signal import explain_missing_signal, has_answer, is_uniform
-from passk_jax.types import Verdicts
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer
 
 RIGHT, WRONG, NONE = ('5', True), ('6', False), ('', False)
 
 
-def explain(*rows, stopped=1.0, example='a response'):
+def explain(*rows, stopped=1.0, example='a response', unweighted=False):
     return explain_missing_signal(
         np.array([[correct for _, correct in row] for row in rows]),
         [[answer for answer, _ in row] for row in rows],
         stopped=stopped,
         example=example,
+        unweighted=unweighted,
     )
 
 
@@ -54,10 +54,15 @@ def test_a_long_response_is_cut():
     assert len(explain([NONE], example='x' * 10_000)) < 600
 
 
-def test_rewards_decide_whether_a_batch_is_uniform():
-    wrong = np.zeros((2, 2), bool)
-    for rewards, uniform in (([[0, 0], [1, 1]], True), ([[0, 0], [0.2, 0.3]], False)):
-        parsed = [['', '1'], ['', '']]
-        verdicts = Verdicts(np.array(rewards, np.float32), wrong, parsed)
-        assert is_uniform(verdicts) == uniform
+@pytest.mark.parametrize(
+    ('stopped', 'cause'), [(1.0, 'advantage.k'), (0.2, 'max_response_tokens')]
+)
+def test_different_rewards_without_an_advantage_are_warned_of(stopped, cause):
+    text = explain([RIGHT, RIGHT, WRONG], stopped=stopped, unweighted=True)
+    assert text.startswith('rewards differ, but every advantage that is trained is 0')
+    assert cause in text
+
+
+def test_an_answer_is_a_text():
+    parsed = [['', '1'], ['', '']]
     assert has_answer(parsed).tolist() == [[False, True], [False, False]]
