@@ -8,8 +8,8 @@ from passk_jax import sampling
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding, hlo_costs
 from passk_jax.planning.builder import shard_bytes
-from passk_jax.sampling.blocks import Rows
 from passk_jax.sampling.scheduled import device, host
+from passk_jax.sampling.vocabulary_rows import Rows
 from passk_jax.types import Prompts
 from tests import tiny
 from tests.planning.conftest import make_builder
