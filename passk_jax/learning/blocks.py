@@ -77,7 +77,7 @@ def choose_sizes(
         return power_sizes(min(num_rollouts, pass_prompts * pass_rollouts))
     best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
     rows = 1 << max(0, round(math.log2(max(best, 1))))
-    of_rollouts, of_batch = (sharding.num_shards(x, 0) for x in ('rollouts', 'batch'))
+    of_rollouts, of_batch = map(sharding.mesh_shards, ('rollouts', 'batch'))
     rows = min(-(-rows // of_rollouts) * of_rollouts, pass_rollouts)
     fitting = pass_prompts * (prompt_tokens + pass_rollouts * row_tokens)
     parts = min(_PARTS, max(1, fitting // (_FEWEST_TOKENS * of_rollouts * of_batch)))

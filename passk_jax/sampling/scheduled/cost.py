@@ -90,7 +90,7 @@ def open_account(weights: Mapping[str, Any], platform: str | None = None) -> Acc
 
     ``platform`` is the devices'; ``None``: the default backend.
     """
-    shards = sharding.num_shards('mlp', 0)
+    shards = sharding.mesh_shards('mlp')
     size = sum(x.size for x in weights.values())
     num_bytes = sum(x.size * x.dtype.itemsize for x in weights.values())
     pace = _PACE.get(platform or jax.default_backend(), _PACE_OF_ACCELERATORS)
