@@ -30,10 +30,10 @@ from passk_jax.sampling.plain_loop import (
     next_tokens,
 )
 from passk_jax.sampling.scheduled.state import (
-    PREFIX_AXES,
     ROW_AXES,
     Slots,
     State,
+    map_with_axes,
     placed,
     refilled,
 )
@@ -104,12 +104,13 @@ def prefill(
     problem = jnp.arange(P) % (P // shards)
     if first is not None:
         problem += jnp.repeat(first, count)
-    return Slots(
-        problem=shard(problem, 'batch'),
-        keys=shard(keys.problem_keys(key, prompts.problem_ids), 'batch'),
-        hidden=shard(hidden, 'batch', None),
-        prefix=jax.tree.map(lambda x: shard(x, *PREFIX_AXES[: x.ndim]), prefix),
+    slots = Slots(
+        problem=problem,
+        keys=keys.problem_keys(key, prompts.problem_ids),
+        hidden=hidden,
+        prefix=prefix,
     )
+    return map_with_axes(lambda axes, x: shard(x, *axes), slots)
 
 
 def _take_problems(
