@@ -15,6 +15,13 @@ with whole responses of the prompt one after another.
 
 A prompt runs once in each of its blocks. All shapes are static, and only the kinds of
 the passes depend on the lengths: one program serves every step.
+
+The letters beside those of types.py, all of which count on all devices:
+
+    R  rows of a block; in types.py, all rows of a prompt
+    W  tokens of a row
+    G  blocks of a pass; in sampling/scheduled/, slots; in sharding.py, shards
+    M  blocks that a prompt may have; in types.py, tokens of pictures
 """
 
 import dataclasses
