@@ -34,6 +34,7 @@ from passk_jax.learning.update import Update
 from passk_jax.models import policy as policies
 from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
+from passk_jax.models.token_costs import token_flops
 from passk_jax.models.transformer import Cache, Prefix
 from passk_jax.planning import flops
 from passk_jax.sampling import Purpose, keys, sample, step_key
@@ -240,7 +241,7 @@ class Model:
         slots = batch.prompts * batch.prompt_tokens + batch.sequences * own
         size = jnp.dtype(arch.dtype).itemsize
         bytes_read = size * (
-            flops.token_flops(arch) // 2
+            token_flops(arch) // 2
             + arch.vocab_size * arch.embed_dim
             + 2 * arch.num_layers * arch.num_kv_heads * arch.head_dim * slots
         )

@@ -177,16 +177,23 @@ def count_shards(mesh: AnyMesh, axis: str) -> int:
     return math.prod(mesh.shape[a] for a in RULES[axis])
 
 
-def num_shards(axis: str, size: int) -> int:
-    """Counts the parts of a logical axis of this size under ``jax.set_mesh``."""
+def mesh_shards(axis: str) -> int:
+    """Counts the parts into which the mesh of ``jax.set_mesh`` splits a logical axis.
+
+    1 without a mesh.
+    """
     mesh = jax.sharding.get_abstract_mesh()
-    splits = 1 if mesh.empty else count_shards(mesh, axis)
-    return 1 if size % splits else splits
+    return 1 if mesh.empty else count_shards(mesh, axis)
+
+
+def num_shards(axis: str, size: int) -> int:
+    """Counts the parts of a logical axis of this size; 1 if none of equal sizes."""
+    return mesh_shards(axis) if divides(axis, size) else 1
 
 
 def divides(axis: str, size: int) -> bool:
     """Returns whether the mesh divides a logical axis of this size."""
-    return size % num_shards(axis, 0) == 0
+    return size % mesh_shards(axis) == 0
 
 
 def num_cores() -> int:

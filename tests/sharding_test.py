@@ -100,14 +100,19 @@ def test_an_axis_is_split_by_the_rules_and_whole_where_it_does_not_divide():
 
 
 def test_the_parts_of_an_axis_are_counted_under_a_mesh_only():
+    assert sharding.mesh_shards('batch') == 1
     assert sharding.num_shards('batch', 8) == 1
     assert sharding.local_size('batch', 8) == 8
     with jax.set_mesh(sharding.make_mesh(**EIGHT)):
         assert sharding.num_shards('batch', 8) == 4
         assert sharding.local_size('batch', 8) == 2
+        assert sharding.divides('batch', 8)
         # 6 is not divisible, so every device has the whole array.
+        assert not sharding.divides('batch', 6)
         assert sharding.num_shards('batch', 6) == 1
         assert sharding.local_size('batch', 6) == 6
+        # Whatever the size.
+        assert sharding.mesh_shards('batch') == 4
 
 
 def test_unknown_axes_and_wrong_ranks_are_refused():

@@ -15,6 +15,13 @@ with whole responses of the prompt one after another.
 
 A prompt runs once in each of its blocks. All shapes are static, and only the kinds of
 the passes depend on the lengths: one program serves every step.
+
+The letters beside those of types.py, all of which count on all devices:
+
+    R  rows of a block; in types.py, all rows of a prompt
+    W  tokens of a row
+    G  blocks of a pass; in sampling/scheduled/, slots; in sharding.py, shards
+    M  blocks that a prompt may have; in types.py, tokens of pictures
 """
 
 import dataclasses
@@ -77,7 +84,7 @@ def choose_sizes(
         return power_sizes(min(num_rollouts, pass_prompts * pass_rollouts))
     best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
     rows = 1 << max(0, round(math.log2(max(best, 1))))
-    of_rollouts, of_batch = (sharding.num_shards(x, 0) for x in ('rollouts', 'batch'))
+    of_rollouts, of_batch = map(sharding.mesh_shards, ('rollouts', 'batch'))
     rows = min(-(-rows // of_rollouts) * of_rollouts, pass_rollouts)
     fitting = pass_prompts * (prompt_tokens + pass_rollouts * row_tokens)
     parts = min(_PARTS, max(1, fitting // (_FEWEST_TOKENS * of_rollouts * of_batch)))

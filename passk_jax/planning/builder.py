@@ -202,7 +202,7 @@ class Builder:
         if not self.policy.replay_routing:
             return None
         shape = num_prompts, S, arch.num_layers, arch.experts_per_token
-        return self.array(PREFIX_AXES, shape, routing_dtype(arch))
+        return self.array(('batch', None, None, None), shape, routing_dtype(arch))
 
     def record(self) -> Record[jax.ShapeDtypeStruct]:
         """Makes the shapes of what decoding writes of a step's rollouts."""

@@ -61,7 +61,8 @@ def is_scheduled(builder: Builder) -> bool:
 def account_of(builder: Builder) -> Account:
     """Opens the account of sampling a step."""
     with jax.sharding.use_abstract_mesh(builder.mesh.abstract_mesh):
-        return open_account(builder.decoding_weights(), builder.platform)
+        weights = builder.decoding_weights()
+        return open_account(builder.policy.arch, weights, builder.platform)
 
 
 def key_shape(builder: Builder, *axes: str, size: int = 1) -> jax.ShapeDtypeStruct:

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from passk_jax.models.arch import Arch, Vision
-from passk_jax.models.feed_forward import FEED_FORWARDS
+from passk_jax.models.token_costs import token_flops
 from passk_jax.sharding import RULES, axes_of, count_shards
 
 
@@ -273,13 +273,3 @@ def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
     windows = [layer.window for layer in arch.layers]
     pattern = sum(pairs(before + tokens, w) - pairs(before, w) for w in windows)
     return pattern * arch.num_layers / len(windows)
-
-
-def token_flops(arch: Arch) -> int:
-    """Counts the FLOPs of a token's products with the matrices of all layers."""
-    heads = 2 * arch.num_heads + 2 * arch.num_kv_heads
-    attention = 2 * arch.embed_dim * heads * arch.head_dim
-    return sum(
-        attention + FEED_FORWARDS[layer.feed_forward].flops(arch)
-        for layer in arch.all_layers
-    )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import reads_once
+from passk_jax.models.token_costs import read_by_step
 from passk_jax.planning.analysis import Analysis
 from passk_jax.planning.builder import Builder, shard_bytes, tree_bytes
 from passk_jax.planning.chips import GIB
@@ -135,12 +136,13 @@ def _count_read_weights(builder: Builder) -> float:
     device holds its share of them.
     """
     weights, arch = builder.decoding_weights(), builder.policy.arch
+    read = shard_bytes(read_by_step(arch, weights))
     if arch.tie_embeddings:
-        return shard_bytes(weights)
-    table = weights.pop('embed.embedding')
+        return read
+    table = weights['embed.embedding']
     rows = builder.array(('batch', 'rollouts'), builder.rows(), table.dtype)
     share = shard_bytes(table) / tree_bytes(table)
-    return shard_bytes(weights) + shard_bytes(rows) * arch.embed_dim * share
+    return read + shard_bytes(rows) * arch.embed_dim * share
 
 
 def overflow(analysis: Analysis, ways: Sequence[Way]) -> list[str]:

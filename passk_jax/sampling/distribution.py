@@ -4,7 +4,7 @@ The options apply in Hugging Face's order: temperature; top-k; top-p on the toke
 top-k kept, renormalised; min-p. All values are float32. A token whose logit is ``-inf``
 is never drawn; finite logits give finite values.
 
-Where a mesh splits the vocabulary, no logits cross devices; see blocks.py.
+Where a mesh splits the vocabulary, no logits cross devices; see vocabulary_rows.py.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from jaxtyping import Array, Bool, Float, Int
 from passk_jax import sharding
 from passk_jax.config import SamplingOptions
 from passk_jax.config.ranges import check_fields
-from passk_jax.sampling.blocks import Rows, rows_on_mesh
+from passk_jax.sampling.vocabulary_rows import Rows, rows_on_mesh
 
 
 @jax.tree_util.register_dataclass

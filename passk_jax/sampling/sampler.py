@@ -78,7 +78,7 @@ def sample(
     sizes = counts | {'num_prompts': P, 'prompt_tokens': S}
     work, first = fit_grid(policy, max_cache_bytes=max_cache_bytes, **sizes)
     params = moved_weights.weights_of_sampling(policy, params)
-    account = open_account(params)
+    account = open_account(policy.arch, params)
     inputs = (policy, params, prompts, key, request)
     # Allow a few numbers to reach the device from a guarded training loop.
     with jax.transfer_guard_host_to_device('allow'):

@@ -8,8 +8,8 @@ from passk_jax import sampling
 from passk_jax.models import policy as policies
 from passk_jax.planning import decoding, hlo_costs
 from passk_jax.planning.builder import shard_bytes
-from passk_jax.sampling.blocks import Rows
 from passk_jax.sampling.scheduled import device, host
+from passk_jax.sampling.vocabulary_rows import Rows
 from passk_jax.types import Prompts
 from tests import tiny
 from tests.planning.conftest import make_builder
@@ -116,8 +116,10 @@ def test_the_next_problems_without_a_slot_stay_besides():
 def test_a_step_gathers_a_number_for_each_block_and_never_logits_or_the_head():
     """Against a count by hand, of a vocabulary that is no small part of the weights."""
     builder = make_builder(tiny.make_config(**SCHEDULED), fsdp=4, rollout=1)
+    # 'tensor' divides the heads, or rows of one slot would gather their queries.
+    sizes = {'vocab_size': 4096, 'num_kv_heads': 2}
     arch = dataclasses.replace(
-        builder.policy.arch, vocab_size=4096, tie_embeddings=False, dtype='float32'
+        builder.policy.arch, **sizes, tie_embeddings=False, dtype='float32'
     )
     policy = dataclasses.replace(builder.policy, arch=arch)
     builder = dataclasses.replace(builder, policy=policy)

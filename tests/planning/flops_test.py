@@ -16,6 +16,7 @@ from passk_jax.models.decode_attention import attend_filled, newest_seen
 from passk_jax.models.expert_products import mix
 from passk_jax.models.frozen import picture_features
 from passk_jax.models.layers import INSIDE_LAYERS
+from passk_jax.models.token_costs import token_flops
 from passk_jax.planning import flops
 from passk_jax.planning.builder import abstract_mesh
 from passk_jax.planning.flops import Flops, model_flops, program_flops
@@ -250,7 +251,7 @@ def test_prompts_alone_go_through_all_of_the_model():
     have = model_flops(arch, num_prompts=2, prompt_tokens=S, **sizes)
     per_pair = 4 * arch.num_layers * arch.num_heads * arch.head_dim
     head = arch.vocab_size * arch.embed_dim
-    want = S * flops.token_flops(arch) + 2 * head + per_pair * S * (S + 1) / 2
+    want = S * token_flops(arch) + 2 * head + per_pair * S * (S + 1) / 2
     assert have == 2 * want
 
 
@@ -268,7 +269,7 @@ def test_a_layer_with_a_window_needs_the_pairs_inside_it():
 
 def test_a_whole_model_needs_two_flops_a_weight_and_token():
     arch = dataclasses.replace(make_builder().policy.arch, vocab_size=4)
-    weights = flops.token_flops(arch) / 2 + arch.vocab_size * arch.embed_dim
+    weights = token_flops(arch) / 2 + arch.vocab_size * arch.embed_dim
     assert flops.decode_flops(arch, sequences=3, context_tokens=0) == 3 * 2 * weights
 
 

@@ -10,8 +10,8 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.config import sampling_options
 from passk_jax.sampling import distribution
-from passk_jax.sampling.blocks import Rows, rows_on_mesh
 from passk_jax.sampling.distribution import choose, traced_options
+from passk_jax.sampling.vocabulary_rows import Rows, rows_on_mesh
 from tests.sampling import oracle
 from tests.slow import slow_rows
 

@@ -1,16 +1,19 @@
 """The experts that sampling keeps for the learner, in both of its loops."""
 
+import dataclasses
 import functools
 
 import jax
 import numpy as np
 import pytest
 from jax import numpy as jnp
+from jax.sharding import PartitionSpec
 
 from passk_jax import sampling, sharding
 from passk_jax.config import sampling_options
 from passk_jax.models import policy as policies
 from passk_jax.sampling import sampler
+from passk_jax.sampling.scheduled import device
 from tests.models import oracle
 from tests.slow import slow_rows, slow_values
 
@@ -71,6 +74,23 @@ def test_sampling_keeps_the_experts_that_the_learner_would_choose(max_cache_byte
     again, _, figures = score(policy, params, rollouts, rollouts.routing)
     np.testing.assert_allclose(again[real], log_probs[real], atol=1e-6)
     assert not np.asarray(figures['rerouted'])[real].any()
+
+
+def test_the_experts_of_a_prompt_are_split_as_its_problem():
+    """Their second axis is tokens, not heads of keys and values."""
+    policy, params, prompts = make()
+    tokens = jnp.pad(prompts.tokens, ((0, 0), (0, 1)))
+    prompts = dataclasses.replace(prompts, tokens=tokens)
+    mesh = sharding.make_mesh(
+        data=2, fsdp=1, rollout=1, tensor=2, devices=jax.devices()[:4]
+    )
+    weights = policies.decoding_weights(policy, params)
+    weights, prompts = jax.tree.map(np.asarray, (weights, prompts))
+    with jax.set_mesh(mesh):
+        slots = device.prefill(policy, weights, prompts, jax.random.key(0))
+    assert slots.prefix.routing.shape == (P, 6, 2, 2)
+    want = jax.NamedSharding(mesh, PartitionSpec(('data', 'fsdp')))
+    assert slots.prefix.routing.sharding.is_equivalent_to(want, 4)
 
 
 def test_the_schedule_was_run():

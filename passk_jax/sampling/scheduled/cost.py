@@ -14,6 +14,8 @@ from typing import Any
 import jax
 
 from passk_jax import sharding
+from passk_jax.models.arch import Arch
+from passk_jax.models.token_costs import read_by_step, token_flops
 
 PART = 8
 """Decisions may take one PART-th of the time that decoding has taken."""
@@ -61,7 +63,8 @@ _PACE = {
 class Account:
     """The seconds of decoding and of decisions of a call so far: decoded and spent.
 
-    A device multiplies a token by ``weights`` parameters of ``weight_bytes`` bytes.
+    A device multiplies a token by ``weights`` parameters, and reads ``weight_bytes``
+    bytes of parameters in a step.
     """
 
     pace: Pace
@@ -85,13 +88,17 @@ class Account:
         return max(0, math.ceil(missing / self.step(rows)))
 
 
-def open_account(weights: Mapping[str, Any], platform: str | None = None) -> Account:
+def open_account(
+    arch: Arch, weights: Mapping[str, Any], platform: str | None = None
+) -> Account:
     """Makes the account of a call that decodes with these weights, arrays or shapes.
 
+    A step reads all experts, but multiplies a token only by those that run it.
     ``platform`` is the devices'; ``None``: the default backend.
     """
-    shards = sharding.num_shards('mlp', 0)
-    size = sum(x.size for x in weights.values())
-    num_bytes = sum(x.size * x.dtype.itemsize for x in weights.values())
+    shards = sharding.mesh_shards('mlp')
+    active = token_flops(arch) // 2 + arch.vocab_size * arch.embed_dim
+    read = read_by_step(arch, weights).values()
+    num_bytes = sum(x.size * x.dtype.itemsize for x in read)
     pace = _PACE.get(platform or jax.default_backend(), _PACE_OF_ACCELERATORS)
-    return Account(pace, size // shards, num_bytes // shards)
+    return Account(pace, active // shards, num_bytes // shards)

@@ -30,10 +30,10 @@ from passk_jax.sampling.plain_loop import (
     next_tokens,
 )
 from passk_jax.sampling.scheduled.state import (
-    PREFIX_AXES,
     ROW_AXES,
     Slots,
     State,
+    map_with_axes,
     placed,
     refilled,
 )
@@ -104,12 +104,13 @@ def prefill(
     problem = jnp.arange(P) % (P // shards)
     if first is not None:
         problem += jnp.repeat(first, count)
-    return Slots(
-        problem=shard(problem, 'batch'),
-        keys=shard(keys.problem_keys(key, prompts.problem_ids), 'batch'),
-        hidden=shard(hidden, 'batch', None),
-        prefix=jax.tree.map(lambda x: shard(x, *PREFIX_AXES[: x.ndim]), prefix),
+    slots = Slots(
+        problem=problem,
+        keys=keys.problem_keys(key, prompts.problem_ids),
+        hidden=hidden,
+        prefix=prefix,
     )
+    return map_with_axes(lambda axes, x: shard(x, *axes), slots)
 
 
 def _take_problems(
@@ -268,9 +269,7 @@ def _extend(
 
 def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Record:
     """Writes the live rows' values at their rollouts' positions."""
-    local = sharding.local_size('rollouts', state.record.lengths.shape[1])
-    # Writes past the end are dropped.
-    number = jnp.where(state.rollout < 0, local, state.rollout % local)
+    number = record_numbers(state.rollout, state.record.lengths.shape[1])
 
     def write(buffer, value, problem, number, position):
         at = (problem[:, None], number, position)[: buffer.ndim]
@@ -287,3 +286,14 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Record:
             axes,
         )
     return dataclasses.replace(state.record, **written)
+
+
+def record_numbers(rollout: Int[Array, 'G K'], num_rollouts: int) -> Int[Array, 'G K']:
+    """Returns where each row writes among its device's rollouts of its problem.
+
+    A free row's place is past the end, so that its write is dropped. It shares it with
+    no other row, or ``unique_indices`` would be a false promise.
+    """
+    local = sharding.local_size('rollouts', num_rollouts)
+    past = local + jnp.arange(rollout.size).reshape(rollout.shape)
+    return jnp.where(rollout < 0, past, rollout % local)

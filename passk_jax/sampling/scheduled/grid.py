@@ -10,7 +10,7 @@ All cells have the same size; every number here is of one cell.
 Of the problems without a slot, only the next few have run: a *window* of prompts, from
 which empty slots take theirs. So the memory does not grow with the problems.
 
-1. :func:`first_size` fits the most rows into memory, for as many problems as possible.
+1. :func:`first_size` fits into memory what decodes all rollouts in the fewest steps.
 2. :func:`smaller_sizes` lists the sizes that the grid shrinks to as rollouts end.
 3. :func:`give_work` gives an empty slot a new problem or half of another slot's queue.
 4. :func:`pack` moves the live rows together into a smaller grid.
@@ -30,6 +30,11 @@ from passk_jax.errors import InputError
 _ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
+# How long the rows of a slot wait for its last rollout, in lengths of a response, for
+# log-normal lengths.
+_LAST = 1.5
+# So many times the fewest steps are not worth fewer slots.
+_MOST_STEPS = 1.05
 # The first ring has one _FIRST_RING-th of the longest one's tokens, but at least
 # _LEAST_RING.
 _FIRST_RING = 16
@@ -104,6 +109,14 @@ class Work:
         tokens = size.slots * self.prompt_tokens + size.total * ring
         return tokens * self.token_bytes
 
+    def steps(self, size: Size) -> float:
+        """Estimates the steps of all rollouts, in lengths of a response.
+
+        K rows of a slot decode its N rollouts in N / K lengths. Then they wait for its
+        last rollout.
+        """
+        return self.problems * (self.rollouts + _LAST * size.rows) / size.total
+
     @property
     def row_bytes(self) -> int:
         """Bytes of one row of the longest ring, with one layer counted twice."""
@@ -112,7 +125,7 @@ class Work:
 
 
 def first_size(work: Work, *, max_bytes: int) -> Size:
-    """Fits the most rows into ``max_bytes`` of a device; 0: no limit.
+    """Fits the size with the fewest steps into ``max_bytes`` of a device; 0: no limit.
 
     Raises:
         ValueError: not even one row fits.
@@ -124,8 +137,7 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
             f'max_cache_bytes={max_bytes} is too small: the least, one response, takes '
             f'{work.least_bytes} bytes on each device; 0 means no limit'
         )
-    # Rows that share a prompt read it once. But at its end they wait for one another,
-    # unless many more rollouts than rows pass through the slot.
+    # Rows that share a prompt read it once.
     shared = min(_shared_rows(work, work.rollouts), work.rollouts)
     fitting = []
     for slots in range(1, work.problems + 1):
@@ -134,8 +146,12 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
         if rows >= 1:
             fitting.append(Size(slots, rows))
     enough = [size for size in fitting if size.rows >= shared]
-    # Prefer the most slots, because each has its own queue.
-    return enough[-1] if enough else max(fitting, key=lambda size: size.total)
+    if not enough:
+        return max(fitting, key=lambda size: size.total)
+    # Whole rows may leave memory free that fewer slots use. Otherwise prefer the most
+    # slots, because each has its own queue.
+    most = _MOST_STEPS * min(map(work.steps, enough))
+    return next(size for size in reversed(enough) if work.steps(size) <= most)
 
 
 def _shared_rows(work: Work, live: float) -> int:

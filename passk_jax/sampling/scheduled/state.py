@@ -9,6 +9,7 @@ whatever the mesh: :func:`put` copies prompts to slots, :func:`take` moves slots
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, Generic
 
 import jax
@@ -18,6 +19,7 @@ from jaxtyping import Array, Int
 
 from passk_jax import sharding
 from passk_jax.models.attention import KeyValues, map_slots
+from passk_jax.models.master_weights import Axes
 from passk_jax.models.policy import Prefix
 from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
@@ -76,21 +78,19 @@ class State(Generic[Leaf]):
 def take(tree: Any, source: Int[Array, 'G']) -> Any:
     """Takes the slots with these numbers from every leaf of :class:`Slots`."""
 
-    def take_leaf(x: jax.Array) -> jax.Array:
-        axes = _slot_axes(x)
+    def take_leaf(axes: Axes, x: jax.Array) -> jax.Array:
         return sharding.on_each_device(
             lambda x, i: x[i], (x, source), (axes, ('batch',)), axes
         )
 
-    return jax.tree.map(take_leaf, tree)
+    return map_with_axes(take_leaf, tree)
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def put(tree: Any, values: Any, places: Int[Array, 'W']) -> Any:
     """Writes the slots ``values`` to these places; drops those past the end."""
 
-    def put_leaf(x: jax.Array, values: jax.Array) -> jax.Array:
-        axes = _slot_axes(x)
+    def put_leaf(axes: Axes, x: jax.Array, values: jax.Array) -> jax.Array:
         return sharding.on_each_device(
             lambda x, values, at: x.at[at].set(values, mode='drop'),
             (x, values, places),
@@ -98,18 +98,32 @@ def put(tree: Any, values: Any, places: Int[Array, 'W']) -> Any:
             axes,
         )
 
-    return jax.tree.map(put_leaf, tree, values)
+    return map_with_axes(put_leaf, tree, values)
 
 
 @functools.partial(jax.jit, static_argnames='size')
-def zeros_like(x: jax.Array, *, size: int) -> jax.Array:
-    """Makes zeros like a leaf of :class:`Slots`, for so many slots."""
-    zeros = jnp.zeros((size, *x.shape[1:]), x.dtype)
-    return shard(zeros, *_slot_axes(zeros))
+def zeros_like(tree: Any, *, size: int) -> Any:
+    """Makes zeros like leaves of :class:`Slots`, for so many slots."""
+
+    def zeros(axes: Axes, x: jax.Array) -> jax.Array:
+        return shard(jnp.zeros((size, *x.shape[1:]), x.dtype), *axes)
+
+    return map_with_axes(zeros, tree)
 
 
-def _slot_axes(x: jax.Array) -> tuple[str | None, ...]:
-    return PREFIX_AXES[: x.ndim] if x.ndim > 2 else ('batch', None)[: x.ndim]
+def map_with_axes(fn: Callable[..., jax.Array], tree: Any, *others: Any) -> Any:
+    """Calls ``fn`` with the logical axes of a leaf of :class:`Slots` and the leaves.
+
+    Keys and values have :data:`PREFIX_AXES`. Of all else only the slots are split.
+    """
+
+    def map_part(part: Any, *others: Any) -> Any:
+        axes = PREFIX_AXES if isinstance(part, KeyValues) else ('batch', *[None] * 3)
+        return jax.tree.map(lambda x, *ys: fn(axes[: x.ndim], x, *ys), part, *others)
+
+    return jax.tree.map(
+        map_part, tree, *others, is_leaf=lambda part: isinstance(part, KeyValues)
+    )
 
 
 @functools.partial(jax.jit, donate_argnums=0)

@@ -15,6 +15,7 @@ from passk_jax.runtime import compile_cache
 from passk_jax.runtime.background import Background
 from passk_jax.sampling.scheduled import ahead, cost, host
 from passk_jax.sampling.scheduled.grid import Size
+from tests.models import oracle
 from tests.sampling import sampler_test
 from tests.sampling.sampler_test import assert_same, at, key, plain, run, work_of
 from tests.slow import slow_rows
@@ -227,6 +228,7 @@ def look():
 
 
 def test_a_thread_compiles_where_it_disturbs_nothing():
-    assert cost.open_account({}, 'tpu').pace.ahead
-    assert not cost.open_account({}, 'gpu').pace.ahead
+    arch = oracle.tiny_arch()
+    assert cost.open_account(arch, {}, 'tpu').pace.ahead
+    assert not cost.open_account(arch, {}, 'gpu').pace.ahead
     assert not sampler_test.DEFAULT.ahead

@@ -3,13 +3,12 @@
 import math
 
 import jax
-import numpy as np
 import pytest
-from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.sampling.scheduled import cost
 from passk_jax.sampling.scheduled.cost import Account, Pace
+from tests.models.token_costs_test import NETWORKS, decoding_weights, multiplied
 
 # A FLOP a second and a byte a second.
 PACE = Pace(stride=1, part=1 / 2, times=2, flops=1.0, bandwidth=1.0, decision=3.0)
@@ -45,11 +44,18 @@ def test_what_costs_nothing_is_always_paid_for():
     assert account.steps_until_paid(account.decision(1e9), rows=1) == 0
 
 
-def test_an_account_counts_the_weights_of_one_device():
-    weights = {'a': jnp.zeros((3, 4)), 'b': jnp.zeros(8, jnp.bfloat16)}
-    account = cost.open_account(weights)
-    assert (account.weights, account.weight_bytes) == (20, 64)
-    mesh = sharding.make_mesh(data=4, fsdp=1, rollout=1, tensor=2)
+@pytest.mark.parametrize('tensor', [1, 2])
+@pytest.mark.parametrize(('name', 'arch'), NETWORKS.items(), ids=NETWORKS)
+def test_an_account_counts_the_weights_of_one_device(name, arch, tensor):
+    """What multiplies a token: the chosen experts, the head, no look-up, no tower."""
+    weights = decoding_weights(arch)
+    head = arch.vocab_size * arch.embed_dim
+    mesh = sharding.make_mesh(data=8 // tensor, fsdp=1, rollout=1, tensor=tensor)
     with jax.set_mesh(mesh):
-        account = cost.open_account(jax.tree.map(np.asarray, weights))
-    assert (account.weights, account.weight_bytes) == (10, 32)
+        account = cost.open_account(arch, weights)
+    assert account.weights == (multiplied(arch, weights) + head) // tensor
+    read = {key: x for key, x in weights.items() if not key.startswith('vision.')}
+    if name != 'tied':
+        del read['embed.embedding']
+    # Of float32. All experts: some row needs each.
+    assert account.weight_bytes == 4 * sum(x.size for x in read.values()) // tensor

@@ -105,6 +105,16 @@ def test_a_free_row_has_no_tokens_to_read():
     np.testing.assert_array_equal(cache.lengths, [[4, 0], [0, 0]])
 
 
+def test_no_two_rows_write_to_one_place():
+    # Two slots of one problem, with free rows in both.
+    rollout = np.array([[3, -1, -1], [5, -1, 4], [-1, -1, -1]])
+    numbers = np.asarray(device.record_numbers(rollout, 6))
+    np.testing.assert_array_equal(numbers[rollout >= 0], [3, 5, 4])
+    past = numbers[rollout < 0]
+    assert (past >= 6).all()
+    assert len(set(past)) == len(past)
+
+
 @pytest.mark.parametrize(
     'how', [{}, {'temperature': 0.0}, {'top_p': 0.9, 'top_k': 50, 'min_p': 0.01}]
 )

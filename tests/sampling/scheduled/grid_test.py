@@ -59,6 +59,33 @@ def test_long_prompts_are_shared_by_more_rows():
     assert size.rows >= 8
 
 
+# Of a policy with 1.5 billion parameters: keys and values of 28 layers in bfloat16.
+LARGE = Work(
+    problems=64,
+    rollouts=32,
+    prompt_tokens=256,
+    response_tokens=4095,
+    token_bytes=57_344,
+    num_layers=28,
+)
+
+
+@pytest.mark.parametrize(('gib', 'most'), [(20, 87), (24, 105), (28, 121)])
+def test_whole_rows_leave_little_memory_free(gib, most):
+    """A row for each of 64 problems fits, and so do far more rows in fewer slots."""
+    size = grid.first_size(LARGE, max_bytes=gib * 2**30)
+    assert size.rows == 2
+    assert 0.95 * most <= size.total <= most
+
+
+def test_a_few_more_rows_are_not_worth_many_fewer_slots():
+    """With 19 rows a slot 38 fit, but at the end of a problem 19 wait for one."""
+    long = dataclasses.replace(LARGE, prompt_tokens=4096)
+    limit = long.cache_bytes(Size(8, 4))
+    assert long.cache_bytes(Size(2, 19)) <= limit
+    assert grid.first_size(long, max_bytes=limit) == Size(8, 4)
+
+
 def test_memory_for_no_row_is_an_error():
     least = budget(Size(1, 1))
     assert grid.first_size(WORK, max_bytes=least) == Size(1, 1)
@@ -66,6 +93,14 @@ def test_memory_for_no_row_is_an_error():
         grid.first_size(WORK, max_bytes=least - 1)
 
 
+@hypothesis.example(
+    problems=64,
+    rollouts=32,
+    prompt_tokens=256,
+    response_tokens=4095,
+    memory=0.056,
+    part=2 / 3,
+)
 @hypothesis.given(
     problems=st.integers(1, 40),
     rollouts=st.integers(1, 70),
@@ -80,6 +115,14 @@ def test_any_first_size_shrinks_to_less_in_no_more_memory(memory, part, **sizes)
     limit = least + int(memory * max(0, work.cache_bytes(work.everything) - least))
     first = grid.first_size(work, max_bytes=limit)
     assert work.cache_bytes(first) <= limit
+    # Nothing else that fits and shares prompts as much decodes in far fewer steps. So
+    # hardly more rows fit without more in a slot.
+    least = min(grid._shared_rows(work, work.rollouts), work.rollouts, first.rows)
+    for rows in range(least, work.rollouts + 1):
+        sizes = [Size(slots, rows) for slots in range(1, work.problems + 1)]
+        for size in (x for x in sizes if work.cache_bytes(x) <= limit):
+            assert work.steps(first) <= 1.06 * work.steps(size)
+            assert first.total >= 0.9 * size.total or rows > first.rows
     every = (first, *grid.smaller_sizes(work, first, part=part))
     totals = [size.total for size in every]
     assert totals == sorted(set(totals), reverse=True)

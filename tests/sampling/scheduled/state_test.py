@@ -1,11 +1,17 @@
 """Rows that move in the grid keep what is theirs."""
 
+import jax
 import numpy as np
 import pytest
+from jax import numpy as jnp
+from jax.sharding import PartitionSpec
 
+from passk_jax import sharding
 from passk_jax.models.attention import KeyValues
+from passk_jax.models.policy import Prefix
 from passk_jax.models.quantized import quantize
 from passk_jax.sampling.scheduled import state
+from passk_jax.sampling.scheduled.state import Slots
 
 G, C, K, H, RING = 2, 1, 3, 2, 5
 
@@ -50,3 +56,29 @@ def test_a_longer_ring_has_the_oldest_first(oldest):
     want = layer.keys[..., order].astype(np.float32)
     np.testing.assert_array_equal(longer.keys[..., :RING], want)
     np.testing.assert_array_equal(longer.values[..., :RING, :], want.swapaxes(3, 4))
+
+
+def test_only_keys_and_values_are_split_over_their_heads():
+    """The experts of prompts have four axes too, and the second is their tokens."""
+    layer = KeyValues(keys=jnp.ones((4, 2, 8, 6)), values=jnp.ones((4, 2, 6, 8)))
+    prefix = Prefix((layer,), jnp.ones(4, int), routing=jnp.ones((4, 6, 3, 2), int))
+    keys = jax.random.split(jax.random.key(0), 4)
+    slots = Slots(jnp.arange(4), keys, jnp.ones((4, 8)), prefix)
+    mesh = sharding.make_mesh(
+        data=2, fsdp=1, rollout=1, tensor=2, devices=jax.devices()[:4]
+    )
+    # On each shard of the batch.
+    places = np.array([0, 1, 0, 1], np.int32)
+    with jax.set_mesh(mesh):
+        taken = state.take(slots, places)
+        written = state.put(state.zeros_like(slots, size=4), slots, places)
+    first = ('data', 'fsdp')
+    for found in (taken, written):
+        (kept,), rest = found.prefix.layers, [found.hidden, found.prefix.routing]
+        for x in (kept.keys, kept.values):
+            want = PartitionSpec(first, 'tensor', None, None)
+            assert x.sharding.is_equivalent_to(jax.NamedSharding(mesh, want), x.ndim)
+        for x in (*rest, found.problem, found.keys, found.prefix.lengths):
+            want = jax.NamedSharding(mesh, PartitionSpec(first))
+            assert x.sharding.is_equivalent_to(want, x.ndim), x.shape
+        jax.tree.map(np.testing.assert_array_equal, found.prefix, prefix)

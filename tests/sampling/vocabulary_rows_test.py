@@ -8,7 +8,7 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.config import sampling_options
 from passk_jax.sampling import distribution
-from passk_jax.sampling.blocks import Rows, rows_on_mesh
+from passk_jax.sampling.vocabulary_rows import Rows, rows_on_mesh
 
 
 @pytest.mark.parametrize(
