@@ -89,6 +89,24 @@ def test_on_a_pod_all_workers_are_the_default(monkeypatch, names, platforms, joi
     assert joined == ([(), 'watched'] if joins else [])
 
 
+def test_what_a_later_jax_hides_of_the_processes_is_only_warned_of(monkeypatch, caplog):
+    monkeypatch.setattr(hosts, '_join', pytest.fail)
+    before = jax.config.jax_platforms
+    jax.config.update('jax_platforms', 'tpu')
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr('jax._src.clusters.GkeTpuCluster')
+            hosts.join_hosts('')
+    finally:
+        jax.config.update('jax_platforms', before)
+    with monkeypatch.context() as patch:
+        patch.delattr('jax._src.distributed.global_state')
+        hosts._watch_peers()
+    pod, state = caplog.messages
+    assert 'does not tell whether this is a TPU pod (cannot import' in pod
+    assert 'hides its state of the processes' in state
+
+
 _LONE = r"""
 import sys
 from passk_jax.runtime import hosts
