@@ -246,7 +246,27 @@ def fetch(tree: Any) -> Any:
     """Copies the whole arrays of a tree to every host."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
-    return multihost_utils.process_allgather(tree, tiled=True)
+    leaves, structure = jax.tree.flatten(tree)
+    spread = [x for x in leaves if not x.is_fully_replicated]
+    gathered = iter(_replicate(spread))
+    whole = [x if x.is_fully_replicated else next(gathered) for x in leaves]
+    for x in whole:
+        x.copy_to_host_async()
+    return jax.tree.unflatten(structure, [np.asarray(x) for x in whole])
+
+
+def _replicate(arrays: list[jax.Array]) -> list[jax.Array]:
+    """Gives every device the whole arrays, which are on one mesh."""
+    if not arrays:
+        return []
+    sharding = arrays[0].sharding
+    assert isinstance(sharding, jax.NamedSharding)
+    whole = jax.NamedSharding(sharding.mesh, jax.P())
+    return jax.jit(_same, out_shardings=whole)(arrays)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def gather(make: Callable[[], Value]) -> list[Value]:
