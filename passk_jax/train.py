@@ -41,7 +41,12 @@ from passk_jax.rollouts.estimate import Estimate
 from passk_jax.rollouts.remember import Remember
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.verify import Verify
-from passk_jax.runs.checkpoints import Checkpoints, from_intact, keep_frozen
+from passk_jax.runs.checkpoints import (
+    Checkpoints,
+    from_intact,
+    keep_frozen,
+    keep_params,
+)
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
@@ -52,12 +57,7 @@ from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, expect_chips, join_hosts
 from passk_jax.runtime.profiling import Profile, parse_steps
 from passk_jax.sampling import Purpose
-from passk_jax.setup.checks import (
-    check_names,
-    check_signal,
-    open_workdir,
-    splits_due,
-)
+from passk_jax.setup.checks import check_names, check_signal, open_workdir, splits_due
 from passk_jax.setup.first_problem import announce
 from passk_jax.setup.setup import Setup, make_setup
 
@@ -269,13 +269,13 @@ class Beginning:
     Attributes:
         state, memory: from the newest checkpoint, or else as before step 0.
         reference: what the KL penalty's reference has besides the frozen parameters
-            (frozen.py); ``None`` if no stage has one.
+            (frozen.py); empty if no stage has one.
         frozen: the parameters that no step changes.
     """
 
     state: TrainState
     memory: RunMemory
-    reference: Params | None
+    reference: Params
     frozen: Params
 
 
@@ -295,23 +295,25 @@ def begin_run(
     stages = configs.stages_of(setup.config)
     optimizer, memory = stage_optimizer(stages[0]), verbs.remember.begin()
     resumes = checkpoints.latest_step() is not None
+    shapes = split_weights(policy, policies.param_shapes(policy, mesh))
     has_reference = any(stage.config.loss.kl_coef for stage in stages)
-    weights = Weights({}, {})
-    if not resumes or (has_reference and not policy.arch.lora):
+    needed = reference_params(policy, shapes.trained) if has_reference else {}
+    keep_reference = functools.partial(keep_params, workdir, 'reference', target=needed)
+    weights, reference = Weights({}, {}), keep_reference({}) if resumes else None
+    # Runs of older versions kept no reference.
+    if reference is None:
         on_step = functools.partial(phases.begin, 'warm start')
         params = setup.initial_params(workdir, stop=guard.interrupted, on_step=on_step)
         if params is None:
             return None
         weights = split_weights(policy, params)
-    trained, frozen = weights.trained, weights.frozen
-    if policy.frozen:
-        shapes = split_weights(policy, policies.param_shapes(policy, mesh))
-        frozen = keep_frozen(workdir, frozen, shapes.frozen)
-    reference = reference_params(policy, trained) if has_reference else None
+        reference = {name: weights.trained[name] for name in needed}
+    frozen = keep_frozen(workdir, {} if resumes else weights.frozen, shapes.frozen)
     if resumes:
         state, memory = restore(checkpoints, policy, optimizer, memory, mesh)
     else:
-        if has_reference:
+        trained = weights.trained
+        if keep_reference(reference):
             # Updates overwrite the state's parameters; the reference needs a copy.
             trained = jax.tree.map(jnp.copy, trained)
         state = states.init_state(policy, optimizer, trained, mesh)

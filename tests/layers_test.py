@@ -259,6 +259,14 @@ sys.exit(f'defined at import: {ours}' if ours else 0)
 """
 
 
+@pytest.mark.parametrize('module', SOURCES)
+def test_what_jax_may_rename_is_not_needed_for_an_import(module):
+    kinds = ast.Import | ast.ImportFrom
+    private = 'jax._src', 'jax.experimental.pallas.ops'
+    at_top = [node for node in SOURCES[module].body if isinstance(node, kinds)]
+    assert not [x for x in imports(ast.Module(at_top, [])) if x.startswith(private)]
+
+
 def test_importing_defines_no_flag_and_starts_no_backend():
     """Worker processes import tasks; a backend costs seconds and an accelerator."""
 

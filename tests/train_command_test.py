@@ -18,7 +18,6 @@ from passk_jax.config import ExperimentConfig
 from passk_jax.runs.checkpoints import Checkpoints
 from tests import tiny
 
-pytestmark = pytest.mark.slow
 LAST = 40
 CHANGES = {
     'advantage.k': 3,

@@ -215,7 +215,10 @@ def everything(workdir: pathlib.Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_path):
-    """The other run, whose newest parameters are the reference, goes on meanwhile."""
+    """The other run, whose newest parameters are the reference, goes on meanwhile.
+
+    Later it is gone. A run of an older version, which kept no reference, needs it.
+    """
     other = tmp_path / 'other'
     shutil.copytree(finished_run, other)
     newest = other / 'checkpoints' / '5'
@@ -242,8 +245,13 @@ def test_the_reference_of_a_kl_and_every_key_survive_a_stop(finished_run, tmp_pa
     with pytest.raises(ValueError, match=r'lacks what its run wrote: initial\.json\. '):
         tiny.run(config, tmp_path / 'b')
     (tmp_path / 'note').rename(note)
+    ignore = shutil.ignore_patterns('reference')
+    shutil.copytree(tmp_path / 'b', tmp_path / 'older', ignore=ignore)
+    assert tiny.run(config, tmp_path / 'older')
+    shutil.rmtree(other)
     assert tiny.run(config, tmp_path / 'b')
-    tiny.assert_same_run(tmp_path / 'a', tmp_path / 'b', last=3)
+    for name in ('b', 'older'):
+        tiny.assert_same_run(tmp_path / 'a', tmp_path / name, last=3)
     assert tiny.metrics(tmp_path / 'b', 'train')[-1]['ref_kl_k3'] > 0
     assert [line['stage'] for line in tiny.metrics(tmp_path / 'b', 'train')] == [1] * 3
     # The second stage has problems of its own at every step.

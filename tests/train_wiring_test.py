@@ -84,7 +84,7 @@ def test_a_step_samples_with_a_key_of_its_own(tmp_path):
     """In the loop itself, which is entered at a step that is not evaluated."""
     config = changed.make_config(eval__every=0, eval__final_split='')
     state = types.SimpleNamespace(step=STEP, params={})
-    beginning = train.Beginning(state, {}, None, {})
+    beginning = train.Beginning(state, {}, {}, {})
     with mock.patch.object(train, 'begin_run', return_value=beginning):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS

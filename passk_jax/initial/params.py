@@ -1,7 +1,6 @@
 """The first policy of a run: warm start, Hugging Face weights, another run, scratch.
 
-The result of a warm start is stored in ``<workdir>/warm_start``. The reference policy
-of a KL penalty is the initial policy, so a resumed run reads it again; for one from
+The result of a warm start is stored in ``<workdir>/warm_start``. For a policy from
 another run, ``<workdir>/initial.json`` records the step.
 """
 
@@ -27,6 +26,7 @@ from passk_jax.models.lora import Lora, merge
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.tokenizer import CHAT_DATE
 from passk_jax.runs import checkpoints
+from passk_jax.runs.directory import has_begun
 from passk_jax.runs.saved_config import run_config
 from passk_jax.runtime import hosts
 
@@ -201,15 +201,15 @@ def _options(section: Any) -> dict[str, Any]:
 
 
 def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:
-    """Reads the newest parameters of another run, and after a resume the same ones.
+    """Reads the newest parameters of another run, or those that this one began with.
 
     The other run may go on, so the file ``note`` records the step that was read.
     """
     noted_source, path, step = hosts.broadcast(lambda: _noted(note))
-    if noted_source == source:
-        return _restored(policy, mesh, pathlib.Path(path), step)
-    path = pathlib.Path(source).expanduser().absolute()
-    step = checkpoints.newest_step(path)
+    path = pathlib.Path(path)
+    if noted_source != source:
+        path = pathlib.Path(source).expanduser().absolute()
+        step = checkpoints.newest_step(path)
     params = _restored(policy, mesh, path, step)
     logging.info('initial parameters: step %d of %s', step, path)
     if jax.process_index() == 0:
@@ -239,7 +239,7 @@ def _restored(policy: Policy, mesh: Mesh, path: pathlib.Path, step: int) -> Para
 
 def _noted(note: pathlib.Path) -> tuple[str, str, int]:
     """Reads the source that the run began with, its directory and its step."""
-    if not note.exists():
+    if not note.exists() or not has_begun(note.parent):
         return '', '', 0
     try:
         noted = read_json(note)

@@ -36,6 +36,8 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
     (linear) or ``(1 + cos(pi x)) / 2`` (cosine), where ``x = (u - w) / (num_updates + 1
     - w)``. So neither the first nor the last update has a rate of zero.
 
+    Moments are float32: in bfloat16, a second moment would not fall with ``b2=0.999``.
+
     Args:
         config: the settings.
         num_updates: updates of the whole run; a constant rate does not need it.
@@ -80,7 +82,11 @@ def _optimizer(config: OptimizerConfig, num_updates: int) -> Optimizer:
     if config.max_grad_norm:
         clip = optax.clip_by_global_norm(config.max_grad_norm)
         transform = optax.chain(clip, transform)
-    return Optimizer(*transform, rate)
+
+    def init(params: optax.Params) -> optax.OptState:
+        return transform.init(optax.tree.cast(params, jnp.float32))
+
+    return Optimizer(init, transform.update, rate)
 
 
 def _decayed(params: Params) -> dict[str, bool]:

@@ -8,7 +8,8 @@
    micro-batch has no advantage, its gradient is exactly 0 and is not computed.
 
 The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
-is cut. So micro-batches, padding, packing (packing.py) and the mesh cannot change it.
+is cut, and gradients add up in float32. So micro-batches, padding, packing (packing.py)
+and the mesh cannot change it.
 Mini-batch u of U has the prompts ``u, u + U, u + 2U ...``, which stay on their devices.
 """
 
@@ -216,13 +217,14 @@ class Update(MicroBatches):
 
         def learn(part: Batch, rows: int | None) -> tuple[Params, Any]:
             gradient = jax.grad(loss, has_aux=True)
-            return gradient(params, part, is_first, normalizer, rows)
+            grads, figures = gradient(params, part, is_first, normalizer, rows)
+            return jax.tree.map(jnp.float32, grads), figures
 
         def measure(part: Batch, rows: int | None) -> Any:
             return loss(params, part, is_first, normalizer, rows)[1]
 
         with jax.named_scope('gradients'):
-            total = jax.tree.map(jnp.zeros_like, params)
+            total = optax.tree.zeros_like(params, dtype=jnp.float32)
             # A part is a block or a micro-batch: see micro_batches.py.
             add_up = self.deal_gradients if self.deals else self.cut_gradients
             grads, metrics, by_prompt = add_up(batch, total, learn, measure)

@@ -22,12 +22,6 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jax.experimental.pallas.ops.tpu.splash_attention import (
-    splash_attention_kernel as splash_kernel,
-)
-from jax.experimental.pallas.ops.tpu.splash_attention import (
-    splash_attention_mask as splash_mask,
-)
 from jaxtyping import Array, Float, Int
 
 from passk_jax import sharding
@@ -275,10 +269,14 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
     compute its weights as ``exp(logits - log_sum)``, so both get the log-sum, output
     and gradient of the merged softmax, and the gradients are exact.
     """
-    own = _splash_kernel(_causal_mask(T, window), num_heads, interpret)
-    full = splash_mask.FullMask((T, S))
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
+    causal, full = splash.CausalMask((T, T)), splash.FullMask((T, S))
+    if window:
+        causal = splash.LocalMask((T, T), (window - 1, 0), offset=0)
+    own = _splash_kernel(causal, num_heads, interpret)
     unmasked = _splash_kernel(full, num_heads, interpret) if S else None
-    sides = splash_kernel.SegmentIds
+    sides = splash.SegmentIds
 
     def calls(row: Pair, starts: jax.Array, prefix: Any, length: Any) -> Any:
         """Yields kernels, their keys and values, and the segments of both sides."""
@@ -302,17 +300,36 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
         of_query, of_pairs = jnp.zeros_like(query), []
         for kernel, pair, ids in calls(*args):
             arrays = query, *pair, ids, None, mixed, log_sum, None
-            gradients = splash_kernel._splash_attention_bwd(
-                **kernel.kwargs, res=(*arrays, kernel.dkv_mask_info), do=gradient
-            )
-            of_query += gradients[3]
-            of_pairs.append(gradients[4:6])
+            of_this, *of_pair = _splash_gradients(kernel, arrays, gradient)
+            of_query += of_this
+            of_pairs.append(tuple(of_pair))
         of_row, of_prefix = (*of_pairs, None)[:2]
         return of_query, of_row, None, of_prefix, None
 
     attend_row = jax.custom_vjp(lambda *args: forward(*args)[0])
     attend_row.defvjp(forward, backward)
     return attend_row
+
+
+def _splash_gradients(
+    kernel: Any, arrays: tuple[Any, ...], gradient: jax.Array
+) -> tuple[jax.Array, ...]:
+    """Returns the gradients of query, key and value, which ``arrays`` begins with."""
+    from jax.experimental.pallas.ops.tpu.splash_attention import (
+        splash_attention_kernel as private,
+    )
+
+    # The order is that of JAX 0.10.2; what belongs to three masks comes first.
+    saved = *arrays, kernel.dkv_mask_info
+    returned = private._splash_attention_bwd(**kernel.kwargs, res=saved, do=gradient)
+    gradients = returned[3:6]
+    found = [getattr(x, 'shape', None) for x in gradients]
+    if found != [x.shape for x in arrays[:3]]:
+        raise InputError(
+            f'Splash of JAX {jax.__version__} returns other gradients than that of '
+            f'0.10.2, {found}: install jax 0.10.2, or set model.attention=plain'
+        )
+    return gradients
 
 
 def _merge(parts: list[tuple[jax.Array, jax.Array]]) -> tuple[jax.Array, jax.Array]:
@@ -326,21 +343,13 @@ def _merge(parts: list[tuple[jax.Array, jax.Array]]) -> tuple[jax.Array, jax.Arr
     return mixed.astype(parts[0][0].dtype), total
 
 
-def _causal_mask(T: int, window: int) -> splash_mask.Mask:
-    if window:
-        return splash_mask.LocalMask((T, T), (window - 1, 0), offset=0)
-    return splash_mask.CausalMask((T, T))
-
-
 @functools.lru_cache
-def _splash_kernel(
-    mask: splash_mask.Mask,
-    num_heads: int,
-    interpret: bool,
-) -> splash_kernel.SplashAttentionKernel:
+def _splash_kernel(mask: Any, num_heads: int, interpret: bool) -> Any:
     """Makes the kernel of a mask, for one sequence; it returns log-sums too."""
+    from jax.experimental.pallas.ops.tpu import splash_attention as splash
+
     q, kv = (next(b for b in _BLOCKS if n % b == 0) for n in mask.shape)
-    blocks = splash_kernel.BlockSizes(
+    blocks = splash.BlockSizes(
         block_q=q,
         block_kv=kv,
         block_kv_compute=min(kv, 512),
@@ -351,8 +360,8 @@ def _splash_kernel(
     )
     # The kernel's block tables must be numpy arrays, even under a trace.
     with jax.ensure_compile_time_eval():
-        return splash_kernel.make_splash_mha(
-            mask=splash_mask.MultiHeadMask([mask] * num_heads),
+        return splash.make_splash_mha(
+            mask=splash.MultiHeadMask([mask] * num_heads),
             block_sizes=blocks,
             head_shards=1,
             q_seq_shards=1,
@@ -361,13 +370,11 @@ def _splash_kernel(
         )
 
 
-def _visible_after(
-    kernel: splash_kernel.SplashAttentionKernel, last: Any
-) -> splash_kernel.SplashAttentionKernel:
+def _visible_after(kernel: Any, last: Any) -> Any:
     """Hides keys from a kernel without a mask: those up to each query's ``last``."""
     forward, backward = kernel.fwd_mask_info, kernel.dkv_mask_info
     assert backward is not None  # Of the fused backward kernel.
-    return splash_kernel.SplashAttentionKernel(
+    return type(kernel)(
         forward._replace(q_sequence=last),
         None,
         backward._replace(q_sequence=last),

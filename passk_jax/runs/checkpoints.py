@@ -271,29 +271,53 @@ def keep_frozen(
     frozen: Mapping[str, Any],
     target: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Saves a run's frozen parameters once, for :func:`restore_params`.
+    """Saves a run's frozen parameters for :func:`restore_params`.
+
+    Args, errors: as in :func:`keep_params`. Also raises InputError if a resumed run has
+    lost them.
+    """
+    kept = keep_params(workdir, _FROZEN, frozen, target)
+    if kept is None:
+        directory = pathlib.Path(workdir) / _FROZEN
+        raise InputError(f'{directory} is gone, which has what the run leaves alone')
+    return kept
+
+
+def keep_params(
+    workdir: str | os.PathLike[str],
+    name: str,
+    params: Mapping[str, Any],
+    target: Mapping[str, Any],
+) -> dict[str, Any] | None:
+    """Saves parameters that a new run begins with, and reads them after a resume.
 
     Args:
         workdir: the run directory.
-        frozen: the frozen parameters of a new run; empty in a resumed run.
-        target: their shapes, as in :meth:`Checkpoints.restore`.
+        name: of the directory there.
+        params: those of a new run. They replace what a run left that died before its
+            first checkpoint. Empty in a resumed run.
+        target: their shapes, as in :meth:`Checkpoints.restore`; empty: there are none.
 
     Returns:
-        The saved parameters.
+        The saved parameters; ``None`` if a resumed run saved none.
 
     Raises:
-        ValueError: other parameters are frozen in the directory, or a resumed run has
-            lost them.
+        ValueError: the resumed run saved parameters of other names.
     """
-    directory = pathlib.Path(workdir) / _FROZEN
-    names = {'frozen': sorted(target)}
-    kept = restore_cached_params(directory, dict(target), fingerprint=names)
-    if kept is not None:
-        return kept
-    if not frozen:
-        raise InputError(f'{directory} is gone, which has what the run leaves alone')
-    save_cached_params(directory, dict(frozen), fingerprint=names)
-    return dict(frozen)
+    if not target:
+        return {}
+    directory, names = pathlib.Path(workdir) / name, {name: sorted(target)}
+    if not params:
+        return restore_cached_params(directory, dict(target), fingerprint=names)
+    path = _cached(directory)
+
+    def clear() -> None:
+        if jax.process_index() == 0 and commits.is_committed(path):
+            commits.remove(path)
+
+    hosts.gather(clear)
+    save_cached_params(directory, dict(params), fingerprint=names)
+    return dict(params)
 
 
 def restore_frozen(

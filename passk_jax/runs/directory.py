@@ -14,6 +14,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for
     frozen/                    the parameters that no step changes
+    reference/                 the reference policy of a KL penalty, without those
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
     curves.png, report.html
 """
@@ -56,8 +57,8 @@ _FILES = (
     *('metrics.jsonl', 'timing.jsonl', 'diagnostics.jsonl', 'digests.jsonl'),
 )
 _FOLDERS = (
-    *('checkpoints', 'evaluation', 'frozen', 'profile', 'rollouts', 'tensorboard'),
-    *('tokenizer', 'warm_start'),
+    *('checkpoints', 'evaluation', 'frozen', 'profile', 'reference', 'rollouts'),
+    *('tensorboard', 'tokenizer', 'warm_start'),
 )
 
 

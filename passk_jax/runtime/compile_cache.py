@@ -12,7 +12,6 @@ import threading
 
 import jax
 from absl import logging
-from jax._src import distributed
 
 DIRECTORY = '~/.cache/passk_jax/xla'
 SHARED_NAME = 'xla'
@@ -37,7 +36,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
     jax.monitoring.register_event_duration_secs_listener(_SlowCompilations())
     if jax.config.values['jax_compilation_cache_dir'] is not None:
         return
-    if distributed.global_state.num_processes > 1:
+    if jax.distributed.is_initialized() and jax.process_count() > 1:
         # No size limit: the lock it needs does not work on every shared file system.
         path = str(workdir.absolute() / SHARED_NAME)
         jax.config.update('jax_compilation_cache_dir', path)

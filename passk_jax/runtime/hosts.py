@@ -17,8 +17,6 @@ from typing import Any, TypeVar, cast, overload
 import jax
 import numpy as np
 from absl import logging
-from jax._src import distributed
-from jax._src.clusters import GceTpuCluster, GkeTpuCluster
 from jax.experimental import multihost_utils
 
 from passk_jax.errors import ElsewhereError, InputError, prefixed, with_class
@@ -98,12 +96,22 @@ def _on_a_pod() -> bool:
     if platforms and 'tpu' not in platforms.split(','):
         return False
     try:
+        # Public is only jax.distributed.initialize, which looks for any cluster.
+        from jax._src.clusters import GceTpuCluster, GkeTpuCluster
+
         return any(
             cluster.is_env_present() and cluster.get_process_count() > 1
             for cluster in (GkeTpuCluster, GceTpuCluster)
         )
     except OSError:
         # The metadata server does not answer, so there is no pod.
+        return False
+    except (ImportError, AttributeError) as error:
+        logging.warning(
+            'JAX %s does not tell whether this is a TPU pod (%s): on a pod, pass '
+            '--hosts=auto',
+            *(jax.__version__, error),
+        )
         return False
 
 
@@ -134,13 +142,15 @@ def _wait(came: threading.Event) -> None:
     """Reports that this process waits, and ends it if the others do not join."""
     if came.wait(_SILENT_SECONDS):
         return
-    state = distributed.global_state
-    whom = f'{state.num_processes} processes at {state.coordinator_address}'
-    logging.warning('process %s waits for all %s', state.process_id, whom)
+    me, whom = 'this process', 'processes'
+    if state := _state():
+        me = f'process {state.process_id}'
+        whom = f'{state.num_processes} processes at {state.coordinator_address}'
+    logging.warning('%s waits for all %s', me, whom)
     if not came.wait(_JOIN_SECONDS - _SILENT_SECONDS):
         sys.stdout.flush()
         print(
-            f'error: process {state.process_id} waited {_JOIN_SECONDS} seconds for all '
+            f'error: {me} waited {_JOIN_SECONDS} seconds for all '
             f'{whom}: start the command on every worker',
             file=sys.stderr,
             flush=True,
@@ -150,10 +160,10 @@ def _wait(came: threading.Event) -> None:
 
 def _watch_peers() -> None:
     """Connects the processes, so that all end if one does; see ``peers.py``."""
-    state = distributed.global_state
-    index, count = state.process_id, state.num_processes
-    if count == 1:
+    state = _state()
+    if state is None or state.num_processes == 1:
         return
+    index, count = state.process_id, state.num_processes
     client, address = state.client, state.coordinator_address
     # JAX sets both if there are several processes.
     assert client is not None
@@ -164,6 +174,24 @@ def _watch_peers() -> None:
     port = int(client.blocking_key_value_get(_PORT, _PORT_MILLISECONDS))
     host = address.rpartition(':')[0].strip('[]')
     peers.watch(index, count, server=server, address=(host, port))
+
+
+def _state() -> Any:
+    """Returns JAX's state of the processes; ``None``, with a warning, if it has moved.
+
+    It is private (JAX 0.10.2), as what is public starts a backend or has no client.
+    """
+    try:
+        from jax._src import distributed
+
+        return distributed.global_state
+    except (ImportError, AttributeError) as error:
+        logging.warning(
+            'JAX %s hides its state of the processes (%s): if one of them ends, the '
+            'others may hang',
+            *(jax.__version__, error),
+        )
+        return None
 
 
 def expect_chips(expected: str) -> None:
@@ -218,7 +246,27 @@ def fetch(tree: Any) -> Any:
     """Copies the whole arrays of a tree to every host."""
     if jax.process_count() == 1:
         return jax.device_get(tree)
-    return multihost_utils.process_allgather(tree, tiled=True)
+    leaves, structure = jax.tree.flatten(tree)
+    spread = [x for x in leaves if not x.is_fully_replicated]
+    gathered = iter(_replicate(spread))
+    whole = [x if x.is_fully_replicated else next(gathered) for x in leaves]
+    for x in whole:
+        x.copy_to_host_async()
+    return jax.tree.unflatten(structure, [np.asarray(x) for x in whole])
+
+
+def _replicate(arrays: list[jax.Array]) -> list[jax.Array]:
+    """Gives every device the whole arrays, which are on one mesh."""
+    if not arrays:
+        return []
+    sharding = arrays[0].sharding
+    assert isinstance(sharding, jax.NamedSharding)
+    whole = jax.NamedSharding(sharding.mesh, jax.P())
+    return jax.jit(_same, out_shardings=whole)(arrays)
+
+
+def _same(x: Any) -> Any:
+    return x
 
 
 def gather(make: Callable[[], Value]) -> list[Value]:

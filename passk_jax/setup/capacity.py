@@ -13,6 +13,7 @@ import jax
 from jax.sharding import Mesh
 
 from passk_jax.errors import InputError
+from passk_jax.runtime import hosts
 
 # Bytes of a token id, and of the Python objects for a response's text and answer.
 _TOKEN_BYTES, _RESPONSE_BYTES = 4, 2 * 49
@@ -52,18 +53,20 @@ def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
         available = limit * mesh.size
     else:
         # The CPU devices of a host share its memory.
-        hosts = {device.process_index for device in mesh.devices.flat}
-        available = host_bytes() * len(hosts)
+        processes = {device.process_index for device in mesh.devices.flat}
+        available = host_bytes() * len(processes)
     _check(f'the parameters of {sizes}', needed, available, 'the mesh')
 
 
 def device_bytes(device: jax.Device) -> int:
     """Returns the memory of a device in bytes, in steps of 256 MiB.
 
-    Hosts with the same chips then have the same number. CPU devices share the host's.
+    It is the least of all processes, and every process must call it: their programs
+    depend on it. CPU devices share the memory of their host.
     """
     limit = (device.memory_stats() or {}).get('bytes_limit')
-    return (limit or host_bytes() // len(jax.local_devices())) // 2**28 * 2**28
+    limit = limit or host_bytes() // len(jax.local_devices())
+    return min(hosts.gather(lambda: limit)) // 2**28 * 2**28
 
 
 def host_bytes() -> int:

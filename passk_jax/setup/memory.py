@@ -84,7 +84,7 @@ def estimate_memory(
 
 
 def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
-    """Counts the weights, and AdamW's two moments and the gradient of trained ones.
+    """Counts the weights, and two moments and the gradient of trained ones, as float32.
 
     With adapters, sampling copies the base, and a warm start trains all of it.
     """
@@ -92,14 +92,17 @@ def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     def count(params: Mapping[str, jax.ShapeDtypeStruct]) -> int:
         return sum(x.size * x.dtype.itemsize for x in params.values())
 
+    def count_training(params: Mapping[str, jax.ShapeDtypeStruct]) -> int:
+        return 3 * 4 * sum(x.size for x in params.values())
+
     weights = split_weights(policy, policies.param_shapes(policy, mesh))
     frozen, needed = count(weights.frozen), count(weights.merged)
-    needed += 3 * count(weights.trained)
+    needed += count_training(weights.trained)
     if policy.arch.lora is None:
         return needed
     if config.init.kind == 'warm_start':
         learner = dataclasses.replace(policy.base, frozen=frozenset(), frozen_dtype='')
-        frozen = 3 * count(policies.param_shapes(learner, mesh))
+        frozen = count_training(policies.param_shapes(learner, mesh))
     return needed + frozen
 
 

@@ -111,6 +111,7 @@ def test_a_resumed_run_gets_the_parameters_it_began_with(finished_run, tmp_path)
     newest.rename(tmp_path / '5')
     began = make(tmp_path, **from_run(other))
     assert json.loads((tmp_path / 'initial.json').read_text())['step'] == 4
+    (tmp_path / 'metrics.jsonl').touch()
     (tmp_path / '5').rename(newest)
     assert same(began, make(tmp_path, **from_run(other)))
     # Another directory, or another source, begins with the newest.
@@ -118,11 +119,24 @@ def test_a_resumed_run_gets_the_parameters_it_began_with(finished_run, tmp_path)
     assert not same(began, make(tmp_path, **from_run(finished_run)))
 
 
+def test_a_run_that_died_before_it_began_starts_from_the_newest(finished_run, tmp_path):
+    other = tmp_path / 'other'
+    shutil.copytree(finished_run, other)
+    newest = other / 'checkpoints' / '5'
+    newest.rename(tmp_path / '5')
+    make(tmp_path, **from_run(other))
+    (tmp_path / '5').rename(newest)
+    params = make(tmp_path, **from_run(other))
+    assert same(params, make(other, **from_run(other)))
+    assert json.loads((tmp_path / 'initial.json').read_text())['step'] == 5
+
+
 def test_a_relative_path_is_where_it_was_at_first(finished_run, tmp_path, monkeypatch):
     shutil.copytree(finished_run, tmp_path / 'other')
     (tmp_path / 'run').mkdir()
     monkeypatch.chdir(tmp_path)
     began = make(tmp_path / 'run', **from_run('other'))
+    (tmp_path / 'run' / 'metrics.jsonl').touch()
     noted = json.loads((tmp_path / 'run' / 'initial.json').read_text())
     path = str(tmp_path / 'other')
     assert noted == {'checkpoint': 'other', 'path': path, 'step': 5}
@@ -139,6 +153,7 @@ def test_a_run_may_be_in_the_home_directory(finished_run, tmp_path, monkeypatch)
 @pytest.mark.parametrize('content', [b'{', b'\xff', b'[]', b'{"checkpoint": "a"}'])
 def test_a_damaged_note_is_named(finished_run, tmp_path, content):
     (tmp_path / 'initial.json').write_bytes(content)
+    (tmp_path / 'metrics.jsonl').touch()
     with pytest.raises(ValueError, match=r'initial.json is damaged'):
         make(tmp_path, **from_run(finished_run))
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from passk_jax.config import OptimizerConfig
@@ -122,6 +123,19 @@ def test_the_rate_rises_and_falls_to_zero_after_the_last_update(
 def test_a_rate_that_falls_needs_to_know_when_the_run_ends():
     with pytest.raises(ValueError, match=r"schedule='cosine' needs .*num_updates=0"):
         optimizers.make_optimizer(CONFIG)
+
+
+def test_the_moments_of_bfloat16_parameters_fall_too():
+    config = dataclasses.replace(CONFIG, b2=0.999, max_grad_norm=0.0)
+    optimizer = optimizers.make_optimizer(config, num_updates=5)
+    params = {'a.kernel': jnp.ones(3, jnp.bfloat16)}
+    state = optimizer.init(params)
+    second = []
+    for value in (1.0, *[0.0] * 5):
+        grads = {'a.kernel': jnp.full(3, value)}
+        _, state = optimizer.update(grads, state, params)
+        second += [float(optax.tree.get(state, 'nu')['a.kernel'][0])]
+    np.testing.assert_allclose(second, 1e-3 * 0.999 ** np.arange(6), rtol=1e-4)
 
 
 def test_a_norm_of_0_clips_nothing():

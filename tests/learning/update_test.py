@@ -258,6 +258,41 @@ def test_one_update_is_the_plain_policy_gradient():
     assert metrics['grad_norm'] == pytest.approx(float(expected), rel=1e-4)
 
 
+@dataclasses.dataclass(frozen=True)
+class Steady(BatchLoss):
+    """A loss with the same gradient in each micro-batch."""
+
+    def __call__(self, params, batch, *_, **__):
+        loss = jnp.float32(0.01) * params['x']
+        problem_loss = jnp.zeros(len(batch.advantages))
+        metrics = {'loss': loss, 'problem_loss': problem_loss}
+        return loss, (metrics, jnp.zeros(batch.rollouts.tokens.shape))
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_gradients_of_many_micro_batches_add_up_in_any_dtype(dtype):
+    """In bfloat16, a sum of 1000 times 0.01 would stop at 4."""
+    size = 1000
+
+    def keep(grads, state, params):
+        return jax.tree.map(jnp.zeros_like, params), grads
+
+    update = Update(
+        loss=Steady(make_policy(), 1.0, LOSS),
+        optimizer=optimizers.Optimizer(lambda params: params, keep, jnp.float32),
+        mesh=make_mesh(),
+        num_updates=1,
+        num_micro_batches=size,
+    )
+    rollouts = jax.tree.map(lambda x: np.repeat(x, size // P, axis=0), make_rollouts())
+    batch = batch_loss.Batch(rollouts, np.ones((size, N), np.float32))
+    params = {'x': jnp.zeros((), dtype)}
+    take_step = jax.jit(functools.partial(update.take_step, {}))
+    (after, grads), _ = take_step((params, ()), (jnp.bool_(True), batch))
+    assert after['x'].dtype == dtype
+    assert float(grads['x']) == pytest.approx(10, rel=2e-3)
+
+
 @pytest.mark.slow
 def test_zero_advantages_change_nothing_but_weight_decay():
     still = dataclasses.replace(OPTIMIZER, weight_decay=0.0)

@@ -79,6 +79,18 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
         np.testing.assert_allclose(x, y, atol=2e-5, rtol=2e-5)
 
 
+def test_gradients_of_another_splash_are_an_error():
+    query, own, prefix, lengths = random_inputs()
+    module = 'jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel'
+    other = mock.patch(f'{module}._splash_attention_bwd', return_value=(None,) * 8)
+
+    def total(query):
+        return CASES['splash'](query, own, prefix, lengths).sum()
+
+    with other, pytest.raises(ValueError, match='returns other gradients than that'):
+        jax.grad(total)(query)
+
+
 def placed(x):
     """An array as the layers hand it over."""
     axes = ('batch', 'rollouts', None, 'heads', None) if x.ndim > 1 else ('batch',)

@@ -190,6 +190,16 @@ def test_parameters_are_not_cached_over_others(tmp_path):
         checkpoint.save_cached_params(tmp_path, params, fingerprint={})
 
 
+def test_a_new_run_keeps_its_parameters_and_a_resumed_one_reads_them(tmp_path):
+    """Though a run of the same names died here before it began."""
+    for value in (1.0, 0.0):
+        new = {'head': jnp.full((8, 16), value)}
+        target = states.target(new)
+        states.assert_same(checkpoint.keep_frozen(tmp_path, new, target), new)
+        states.assert_same(checkpoint.keep_frozen(tmp_path, {}, target), new)
+        states.assert_same(checkpoint.restore_frozen(tmp_path, target), new)
+
+
 def test_what_is_to_be_kept_stays(tmp_path):
     keep = Retention(1, every=4, best='test/pass_at_1')
     values = {0: 0.1, 2: 0.5, 4: 0.5, 6: float('nan'), 8: 0.2, 9: None}

@@ -235,7 +235,7 @@ def test_a_note_of_the_holder_that_is_damaged_is_no_matter(tmp_path):
                 _prepare(tmp_path)
 
 
-@pytest.mark.parametrize('name', ['checkpoints', 'frozen', 'rollouts', 'tokenizer'])
+@pytest.mark.parametrize('name', ['checkpoints', 'reference', 'rollouts', 'tokenizer'])
 def test_a_file_in_place_of_a_directory_is_named_at_once(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(ValueError, match=f'/{name} is in the way'):

@@ -5,12 +5,14 @@ import math
 import subprocess
 import sys
 import types
+from unittest import mock
 
 import jax
 import numpy as np
 import pytest
 from jax._src.clusters import cloud_tpu_cluster
 
+from passk_jax import sharding
 from passk_jax.runtime import hosts
 from tests import tiny
 
@@ -89,6 +91,24 @@ def test_on_a_pod_all_workers_are_the_default(monkeypatch, names, platforms, joi
     assert joined == ([(), 'watched'] if joins else [])
 
 
+def test_what_a_later_jax_hides_of_the_processes_is_only_warned_of(monkeypatch, caplog):
+    monkeypatch.setattr(hosts, '_join', pytest.fail)
+    before = jax.config.jax_platforms
+    jax.config.update('jax_platforms', 'tpu')
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr('jax._src.clusters.GkeTpuCluster')
+            hosts.join_hosts('')
+    finally:
+        jax.config.update('jax_platforms', before)
+    with monkeypatch.context() as patch:
+        patch.delattr('jax._src.distributed.global_state')
+        hosts._watch_peers()
+    pod, state = caplog.messages
+    assert 'does not tell whether this is a TPU pod (cannot import' in pod
+    assert 'hides its state of the processes' in state
+
+
 _LONE = r"""
 import sys
 from passk_jax.runtime import hosts
@@ -135,11 +155,17 @@ def test_the_two_cores_of_a_chip_are_one_chip(monkeypatch):
 
 _SCRIPT = r"""
 import json, sys
+import jax
+import numpy as np
 from passk_jax.runtime import hosts
 
 index = int(sys.argv[2])
 hosts.join_hosts(f'localhost:{sys.argv[1]},2,{index}')
 hosts.barrier('together')
+mesh = jax.make_mesh((2,), ('batch',))
+row = jax.NamedSharding(mesh, jax.P('batch'))
+three = jax.device_put(np.float32(3), jax.NamedSharding(mesh, jax.P()))
+row = jax.make_array_from_callback((2, 1), row, lambda i: np.full((1, 1), i[0].start))
 
 def fail(error):
     if index:
@@ -152,6 +178,8 @@ for error in (KeyError('mine'), KeyboardInterrupt()):
         hosts.gather(lambda: fail(error))
     except BaseException as e:
         said.append(f'{type(e).__name__}: {e}')
+with jax.set_mesh(mesh):
+    said.append([x.tolist() for x in hosts.fetch((three, row, three + 1, row + 1))])
 print(json.dumps(said))
 """
 
@@ -162,10 +190,12 @@ def test_two_processes_agree_and_know_what_each_has_made():
     lines = [said.splitlines()[-1] for said, _ in outputs(pair)]
     made = [[math.nan, 0.1, '\0\ud800', 'x' * 999 * index] for index in range(2)]
     elsewhere = 'ElsewhereError: process 1 failed'
+    fetched = [3.0, [[0], [1]], 4.0, [[1], [2]]]
     expected = [
         [5, *made, f"{elsewhere}: KeyError: 'mine'", f'{elsewhere}: KeyboardInterrupt'],
         [5, *made, "KeyError: 'mine'", 'KeyboardInterrupt: '],
     ]
+    expected = [[*each, fetched] for each in expected]
     # Compared as text, because NaN is not equal to NaN.
     assert lines == [json.dumps(each) for each in expected]
 
@@ -193,6 +223,25 @@ def start_pair(script):
         )
         for index in range(2)
     ]
+
+
+def test_what_each_process_holds_is_fetched_alone_and_the_rest_in_one_program(
+    monkeypatch,
+):
+    mesh = sharding.make_mesh(data=4, fsdp=2, rollout=1, tensor=1)
+    some = jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P('fsdp')))
+    everywhere = jax.device_put(np.arange(3), jax.NamedSharding(mesh, jax.P()))
+    tree = {'a': some, 'b': [everywhere, (some + 1, everywhere + 1)], 'c': None}
+    wanted = jax.device_get(tree)
+    programs = mock.Mock(side_effect=jax.jit)
+    monkeypatch.setattr('jax.process_count', lambda: 2)
+    monkeypatch.setattr('jax.jit', programs)
+    for part, count in ((tree, 1), (tree['b'][:1], 0)):
+        programs.reset_mock()
+        fetched = hosts.fetch(part)
+        assert programs.call_count == count
+        jax.tree.map(np.testing.assert_array_equal, fetched, part)
+    assert jax.tree.structure(fetched) == jax.tree.structure(wanted['b'][:1])
 
 
 def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):

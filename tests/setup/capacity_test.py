@@ -6,6 +6,7 @@ import pytest
 
 from passk_jax import sharding
 from passk_jax.errors import InputError
+from passk_jax.runtime import hosts
 from passk_jax.setup import capacity
 
 GIB = 2**30
@@ -60,3 +61,12 @@ def test_devices_hold_the_parameters_between_them():
     for mesh, shapes in ((three, params), (cpus, params | {'b': params['a']})):
         with pytest.raises(InputError, match=r'parameters of it .* of the mesh'):
             capacity.check_params(shapes, mesh, sizes='it')
+
+
+def test_hosts_with_almost_the_same_memory_choose_one_number(monkeypatch):
+    """Theirs may lie on both sides of a border of the rounding."""
+    limits = [16 * GIB - 4096, 16 * GIB + 4096]
+    devices = [Accelerator(bytes_limit=limit) for limit in limits]
+    monkeypatch.setattr(hosts, 'gather', lambda make: [make(), *limits])
+    least = 16 * GIB - 2**28
+    assert [capacity.device_bytes(device) for device in devices] == [least, least]

@@ -19,10 +19,12 @@ def estimate(setup, **changes):
     return memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
 
 
-def test_weights_count_with_their_averages_and_gradient(setup):
+@pytest.mark.parametrize(('dtype', 'size'), [('float32', 16), ('bfloat16', 14)])
+def test_weights_count_with_their_averages_and_gradient(dtype, size):
+    setup = tiny.make_setup(tiny.make_config(model__param_dtype=dtype))
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     num_params = sum(math.prod(x.shape) for x in shapes.values())
-    assert estimate(setup)['weights, optimizer and gradient'] == 16 * num_params
+    assert estimate(setup)['weights, optimizer and gradient'] == size * num_params
 
 
 def test_a_frozen_base_has_no_averages_but_a_copy_while_sampling():

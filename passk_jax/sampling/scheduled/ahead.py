@@ -4,6 +4,9 @@
 of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
 calls that host.py makes at each. It has shapes only, and keeps no array alive. cost.py
 says on which platforms.
+
+The thread compiles in the context of the call, which only private functions of JAX
+(0.10.2) can copy. Without them nothing compiles ahead.
 """
 
 import contextlib
@@ -14,7 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import config
+from absl import logging
 
 from passk_jax.runtime.background import BACKGROUND, Job
 from passk_jax.sampling.scheduled import device, state
@@ -40,6 +43,21 @@ class Changes:
     refills: bool
     ring: int
     size: Size | None
+
+
+@functools.cache
+def is_possible() -> bool:
+    """Returns whether this version of JAX lets a thread compile; warns once if not."""
+    try:
+        context()
+    except (ImportError, AttributeError) as error:
+        logging.warning(
+            'decoding waits for its programs, as JAX %s cannot copy the context that '
+            'they compile in: %s',
+            *(jax.__version__, error),
+        )
+        return False
+    return True
 
 
 class Ahead:
@@ -68,7 +86,7 @@ class Ahead:
         # Rows that begin at different times end in the middle of the ring.
         self.rolled = (False, True) if size != work.everything else (False,)
         leaves, treedef = jax.tree.flatten((self.decoder, self.prefill))
-        inside = jax.sharding.get_mesh(), config.trace_context()
+        inside = context().key
         self.call = _name((tuple(leaves), treedef, inside, work, self.rolled))
 
     def claim(self, *change: Hashable) -> None:
@@ -97,7 +115,7 @@ class Ahead:
             G = self.shards * changes.size.slots
             K = self.rollout_shards * changes.size.rows
             jobs[changes.size, ring] = functools.partial(now.shrink, G, K)
-        here = context()
+        here = context().run
         BACKGROUND.plan(
             {
                 (self.call, *change): functools.partial(here, job)
@@ -179,6 +197,30 @@ class Now:
         compiled(device.advance, self.decoder, slots, settled, shapes_of(stop))
 
 
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """JAX's context of a thread at a time.
+
+    Attributes:
+        mesh: the mesh.
+        options: the thread's options, as context managers, and their values.
+        key: equal for contexts that compile the same programs.
+    """
+
+    mesh: jax.sharding.Mesh
+    options: list[tuple[Any, Any]]
+    key: Hashable
+
+    def run(self, job: Job) -> None:
+        """Runs a job in the context, in any thread."""
+        with contextlib.ExitStack() as stack:
+            for option, value in self.options:
+                stack.enter_context(option(value))
+            if not self.mesh.empty:
+                stack.enter_context(jax.set_mesh(self.mesh))
+            job()
+
+
 def shapes_of(tree: Any) -> Any:
     """Returns the shapes by which ``jax.jit`` knows these arguments."""
     return jax.tree.map(_shape_of, tree)
@@ -211,21 +253,15 @@ def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
     return jax.tree.map(shape_of, program.out_info, program.output_shardings)
 
 
-def context() -> Callable[[Job], None]:
-    """Returns a function that runs a job in JAX's context of now, in any thread."""
+def context() -> Context:
+    """Returns JAX's context of now."""
+    from jax._src import config
+
     mesh = jax.sharding.get_mesh()
     local = [(x, x.get_local()) for x in config.config_states.values()]
-
-    def run(job: Job) -> None:
-        with contextlib.ExitStack() as stack:
-            for option, value in local:
-                if value is not config.config_ext.unset:
-                    stack.enter_context(option(value))
-            if not mesh.empty:
-                stack.enter_context(jax.set_mesh(mesh))
-            job()
-
-    return run
+    unset = config.config_ext.unset
+    options = [(option, value) for option, value in local if value is not unset]
+    return Context(mesh, options, (mesh, config.trace_context()))
 
 
 @functools.cache

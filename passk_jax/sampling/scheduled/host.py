@@ -20,7 +20,7 @@ from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device, grid, state
-from passk_jax.sampling.scheduled.ahead import Ahead, Changes
+from passk_jax.sampling.scheduled.ahead import Ahead, Changes, is_possible
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
@@ -141,7 +141,7 @@ class Decoding:
             ring=self.ring,
         )
         self.ahead: Ahead | None = None
-        if self.pace.ahead:
+        if self.pace.ahead and is_possible():
             self.ahead = Ahead(decoder, work, inputs, size, num_shards, R)
         self.look_ahead()
 

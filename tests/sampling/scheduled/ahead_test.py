@@ -205,6 +205,23 @@ def test_what_is_planned_keeps_no_array_alive(policy, params, prompts, monkeypat
     assert len(jax.live_arrays()) == before
 
 
+@pytest.mark.parametrize('name', ['config_states', 'trace_context', 'config_ext'])
+def test_without_what_it_needs_of_jax_nothing_compiles_ahead(
+    policy, params, prompts, watched, monkeypatch, caplog, name
+):
+    wanted = run(policy, params, prompts)
+    ahead.is_possible.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.delattr(config, name)
+        assert not ahead.is_possible()
+    with mock.patch.object(Background, 'plan') as plan:
+        assert_same(run(policy, params, prompts), wanted)
+    ahead.is_possible.cache_clear()
+    assert not plan.called
+    (line,) = [x for x in caplog.messages if 'cannot copy the context' in x]
+    assert name in line
+
+
 def test_a_job_runs_in_the_context_of_its_plan():
     mesh = sharding.make_mesh(data=2, fsdp=1, rollout=2, tensor=2)
     found = []
@@ -213,7 +230,7 @@ def test_a_job_runs_in_the_context_of_its_plan():
         jax.default_matmul_precision('float32'),
         jax.transfer_guard_host_to_device('disallow'),
     ):
-        here, wanted = ahead.context(), look()
+        here, wanted = ahead.context().run, look()
     assert look() != wanted
     thread = threading.Thread(target=here, args=(lambda: found.append(look()),))
     thread.start()
