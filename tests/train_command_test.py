@@ -144,6 +144,7 @@ def test_the_command_evaluates_a_run_as_the_run_did(uninterrupted):
     assert f'pass_at_1                    {row["pass_at_1"]:.4f}' in out
 
 
+@pytest.mark.slow
 def test_killed_ten_times_at_random_it_ends_the_same(uninterrupted, tmp_path):
     for _ in range(10):
         process = start(tmp_path)

@@ -128,6 +128,8 @@ INTERRUPTED = """
 import contextlib, os, signal, sys, threading, time
 from passk_jax.runtime import background
 background._LEAVE_SECONDS = 600 if %r else 0.1
+# A shell without job control starts its children deaf to it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 begun = threading.Event()
 def job():
     begun.set()
