@@ -14,7 +14,7 @@ Variance", 1959, section 7.4), negative ones as 0.
 import dataclasses
 import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy import special
@@ -57,25 +57,33 @@ class Crossed:
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and prints it."""
     directory = pathlib.Path(results)
-    text = '\n'.join(table(read(directory))) + '\n'
+    text = '\n'.join(table(*read(directory))) + '\n'
     atomic_write_text(directory / 'new_mazes.md', text)
     print(text, end='')
 
 
-def read(directory: pathlib.Path) -> Mapping[str, np.ndarray]:
-    """Returns measure -> differences ``[T, S]`` of T sets and S seeds.
+def read(directory: pathlib.Path) -> tuple[list[int], Mapping[str, np.ndarray]]:
+    """Reads the sets that have results.
 
-    Raises InputError if sets have different seeds.
+    Returns:
+        The sets, and measure -> differences ``[T, S]`` of T sets and S seeds.
+
+    Raises:
+        InputError: fewer than two sets have results, or they have different seeds.
     """
-    found, seeds = [], set()
-    for mazes in SETS:
-        last = read_last(get_sweep(f'mazes={mazes}'), directory, [*MEASURES])
-        seeds.add(last.seeds)
-        found.append((last.values['pass_at_k'], last.values['pass_at_1']))
+    sweeps = {mazes: get_sweep(f'mazes={mazes}') for mazes in SETS}
+    found, seeds = {}, set()
+    for mazes, sweep in sweeps.items():
+        if (directory / f'{sweep.name}.jsonl.gz').exists():
+            last = read_last(sweep, directory, [*MEASURES])
+            seeds.add(last.seeds)
+            found[mazes] = last.values['pass_at_k'], last.values['pass_at_1']
+    if len(found) < 2:
+        raise InputError(f'{directory} has results of the sets {[*found]}: run others')
     if len(seeds) > 1:
         raise InputError(f'sets have different seeds, {sorted(seeds)}: run them on')
-    return {
-        name: np.stack([of_k[name] - of_1[name] for of_k, of_1 in found])
+    return [*found], {
+        name: np.stack([of_k[name] - of_1[name] for of_k, of_1 in found.values()])
         for name in MEASURES
     }
 
@@ -111,12 +119,12 @@ def analyse(values: np.ndarray) -> Crossed:
     )
 
 
-def table(found: Mapping[str, np.ndarray]) -> list[str]:
+def table(sets: Sequence[int], found: Mapping[str, np.ndarray]) -> list[str]:
     """Returns a row for each set, for all sets, and for each component."""
     num_sets, num_seeds = next(iter(found.values())).shape
     rows = [
         [f'set {mazes}', *(_over(values[row]) for values in found.values())]
-        for row, mazes in enumerate(SETS)
+        for row, mazes in enumerate(sets)
     ]
     analysed = [analyse(values) for values in found.values()]
     rows += [
