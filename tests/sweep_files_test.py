@@ -45,7 +45,6 @@ PENDING = {
     ('smollm2', 'variant=ablations'),
     *(('horizon', x) for x in FILES['horizon']),
     *(('knobs', x) for x in FILES['knobs']),
-    ('new_mazes', 'mazes=5'),
 }
 # One arm is blind from the start, and another has a second run.
 OTHER_STARTS = {'visual': 3}
