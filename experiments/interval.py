@@ -26,7 +26,7 @@ import numpy as np
 
 from passk_jax import cli
 from passk_jax.errors import InputError
-from passk_jax.report.arms import difference
+from passk_jax.report.arms import mean_interval
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps.rows import read_rows
 
@@ -149,7 +149,7 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
 
 def with_interval(values: np.ndarray) -> str:
     """For example ``+.021 [+.006, +.037]``."""
-    found = difference(values, np.zeros_like(values))
+    found = mean_interval(values)
     mean, low, high = (re.sub(r'^(.)0\.', r'\1.', f'{x:+.3f}') for x in found)
     return mean if len(values) == 1 else f'{mean} [{low}, {high}]'
 

@@ -31,6 +31,7 @@ from passk_jax.report.arms import (
     difference,
     format_difference,
     markdown_table,
+    mean_interval,
 )
 
 MEASURES = ('pass_at_1', 'pass_at_32')
@@ -101,7 +102,7 @@ def above(point: np.ndarray, front: Mapping[str, np.ndarray]) -> Interval:
 
     whole, count = without(-1), len(seeds)
     pseudo = np.array([count * whole - (count - 1) * without(s) for s in seeds])
-    _, low, high = difference(pseudo, np.zeros(count))
+    _, low, high = mean_interval(pseudo)
     shift = whole - pseudo.mean()
     return whole, low + shift, high + shift
 

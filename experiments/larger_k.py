@@ -57,7 +57,7 @@ from passk_jax.evaluation import metrics
 from passk_jax.files import atomic_write_bytes, atomic_write_text, check_writable
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.models.policy import param_shapes
-from passk_jax.report.arms import difference, format_difference, markdown_table
+from passk_jax.report.arms import format_difference, markdown_table, mean_interval
 from passk_jax.report.forest import Dots, Forest, draw_forests
 from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs.checkpoints import restore_params, saved_steps
@@ -266,7 +266,7 @@ def summary(rows: Sequence[Row]) -> list[str]:
     lost = {name: _lost(rows, name) for name in policies_of(rows)}
     lines = []
     for policy, of in lost.items():
-        cosine = difference(cosines := cosines_of(rows, policy), np.zeros_like(cosines))
+        cosine = mean_interval(cosines_of(rows, policy))
         cells = [policy, format_difference(cosine, digits=2)]
         cells.append(_with_interval(of['snr'] - of['problems']))
         if policy != last and last in lost:
@@ -327,7 +327,7 @@ def draw(rows: Sequence[Row]) -> bytes:
     forests = []
     for name, title in _TITLES.items():
         shares = [100 * relative(found[policy][name])[:, i] for policy, i in places]
-        dots = Dots([difference(x, np.zeros_like(x)) for x in shares])
+        dots = Dots([mean_interval(x) for x in shares])
         forests.append(
             Forest(title, 'difference (% of the mean of k = 1)', labels, [dots])
         )

@@ -26,9 +26,9 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.report.arms import (
     Interval,
-    difference,
     format_difference,
     markdown_table,
+    mean_interval,
 )
 
 MEASURES = {
@@ -140,7 +140,7 @@ def table(sets: Sequence[int], found: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _over(values: np.ndarray) -> str:
-    return format_difference(difference(values, np.zeros(len(values))))
+    return format_difference(mean_interval(values))
 
 
 if __name__ == '__main__':

@@ -24,9 +24,9 @@ from passk_jax.files import atomic_write_bytes, atomic_write_text
 from passk_jax.report.arms import (
     COLORS,
     Interval,
-    difference,
     format_difference,
     markdown_table,
+    mean_interval,
 )
 from passk_jax.report.charts import (
     FIGURE_WIDTH,
@@ -83,7 +83,7 @@ def slope(found: Mapping[int, WarmStart], measure: str) -> Interval:
     values = np.stack([x.differences[measure] for x in found.values()])
     centered = shares - shares.mean(axis=0)
     slopes = (centered * values).sum(axis=0) / (centered**2).sum(axis=0)
-    return difference(slopes / 10, np.zeros(len(slopes)))
+    return mean_interval(slopes / 10)
 
 
 def table(found: Mapping[int, WarmStart]) -> list[str]:
@@ -91,8 +91,7 @@ def table(found: Mapping[int, WarmStart]) -> list[str]:
     rows = []
     for steps, warm in found.items():
         first = [warm.first[x].mean() for x in ('pass_at_1', 'pass_at_32', SOLVED)]
-        zeros = np.zeros(len(warm.first[SOLVED]))
-        differences = [difference(x, zeros) for x in warm.differences.values()]
+        differences = map(mean_interval, warm.differences.values())
         cells = [f'{value:.3f}' for value in first]
         rows.append([f'{steps}', *cells, *map(format_difference, differences)])
     slopes = [format_difference(slope(found, name)) for name in MEASURES]
@@ -118,7 +117,7 @@ def draw(found: Mapping[int, WarmStart]) -> bytes:
         panels[ax] = [
             Point(
                 exactly(float(warm.first[SOLVED].mean())),
-                difference(warm.differences[name], np.zeros(len(warm.first[SOLVED]))),
+                mean_interval(warm.differences[name]),
                 name=f'{steps} steps',
                 color=color,
             )

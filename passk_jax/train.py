@@ -83,7 +83,6 @@ def train(
     if jax.process_index() == 0:
         setup.tokenizer.save_pretrained(workdir / 'tokenizer')
     stages = configs.stages_of(config)
-    begins = {stage.start for stage in stages}
     meta = {'name': config.name, 'seed': config.seed}
     retention = Retention.of(config.checkpoint)
     checkpoints = Checkpoints(workdir / 'checkpoints', keep=retention)
@@ -102,6 +101,7 @@ def train(
             return False
         state, memory, frozen = beginning.state, beginning.memory, beginning.frozen
         start, last = int(state.step), config.train.steps
+        policy, mesh = setup.policy, setup.mesh
         log = stack.enter_context(make_log(config, workdir, start))
         stack.enter_context(checkpoints)
         profile = stack.enter_context(Profile(workdir / 'profile', traced))
@@ -109,7 +109,7 @@ def train(
         for step in range(start, last + 1):
             log.begin('update', step)
             checkpoints.check()
-            if step in begins and step > start:
+            if step > start and step in {stage.start for stage in stages}:
                 stage = configs.stage_at(stages, step)
                 verbs = make_verbs(setup, stage)
                 memory = verbs.remember.begin_stage(memory)
@@ -133,9 +133,7 @@ def train(
             if preempted or step == last:
                 return not preempted
             if step == stage.start and stage.resets_optimizer:
-                state = states.reset_optimizer(
-                    setup.policy, verbs.optimizer, state, setup.mesh
-                )
+                state = states.reset_optimizer(policy, verbs.optimizer, state, mesh)
                 # The reset donated the old arrays.
                 weights = dataclasses.replace(weights, trained=state.params)
             selection = verbs.select(step, memory)
@@ -152,8 +150,7 @@ def train(
                     )
                     draw = Draw(batch.problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
-                    # The devices do not hold these while they sample others.
-                    del sampled
+                    del sampled  # The devices hold none while they sample others.
                 log.begin('update', step)
                 diagnosis = diagnose_due(verbs, weights, selection, step)
                 reference = beginning.reference if stage.config.loss.kl_coef else None

@@ -17,7 +17,7 @@ Expected, written before the first run:
    of the same seeds: rank 8 suffices for rewards, which carry few bits.
 """
 
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_arms
 
 _ADAPTERS = {
     'model.lora.rank': 8,
@@ -32,18 +32,10 @@ def get_sweep() -> Sweep:
     return Sweep(
         name='adapters',
         title='5x5 mazes, adapters of rank 8',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training'),
-            _arm('pass_at_k', 'Pass@4 Training'),
-        ),
+        arms=estimator_arms(TRAININGS, 'configs/maze_tiny.py', _ADAPTERS),
         baseline='pass_at_1',
         seeds=tuple(range(5)),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )
-
-
-def _arm(estimator: str, label: str) -> Arm:
-    overrides = {'advantage.name': estimator, **_ADAPTERS}
-    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

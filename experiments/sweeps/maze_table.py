@@ -18,7 +18,7 @@ Expected, written before the first run and judged in experiments/pages/maze_tabl
 3. AD ends above Pass@1 Training in Pass@32 at every size.
 """
 
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import Sweep, estimator_arms
 
 _TEST_SIZES = (4, 5, 6, 7)
 _MAZES = {
@@ -46,10 +46,7 @@ def get_sweep() -> Sweep:
     return Sweep(
         name='maze_table',
         title='trained on mazes of 5x5 and 6x6',
-        arms=tuple(
-            Arm(name, label, 'configs/maze_tiny.py', _MAZES | {'advantage.name': name})
-            for name, label in _METHODS.items()
-        ),
+        arms=estimator_arms(_METHODS, 'configs/maze_tiny.py', _MAZES),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
         measures={

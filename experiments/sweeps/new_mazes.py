@@ -17,7 +17,7 @@ Expected, written before the first run and judged in experiments/pages/new_mazes
 """
 
 from configs import arguments
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_arms
 
 SETS = (1, 2, 3, 4, 5)
 
@@ -30,9 +30,8 @@ def get_sweep(argument: str = '') -> Sweep:
     return Sweep(
         name=f'new_mazes_{mazes}',
         title=f'5x5 mazes, set {mazes}',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training', mazes),
-            _arm('pass_at_k', 'Pass@4 Training', mazes),
+        arms=estimator_arms(
+            TRAININGS, 'configs/maze_tiny.py', {'task.params.seed': mazes}
         ),
         baseline='pass_at_1',
         seeds=(50, 51, 52, 53, 54),
@@ -40,9 +39,3 @@ def get_sweep(argument: str = '') -> Sweep:
         split='test',
         curves='validation',
     )
-
-
-def _arm(estimator: str, label: str, mazes: int) -> Arm:
-    """The arm of an estimator, which names it."""
-    overrides = {'advantage.name': estimator, 'task.params.seed': mazes}
-    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

@@ -15,7 +15,7 @@ eight alone, in experiments/pages/passk_vs_pass1.md:
 3. Under Pass@1 Training Pass@32 ends below that of the first policy.
 """
 
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_arms
 
 
 def get_sweep() -> Sweep:
@@ -23,19 +23,10 @@ def get_sweep() -> Sweep:
     return Sweep(
         name='passk_vs_pass1',
         title='5x5 mazes',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training'),
-            _arm('pass_at_k', 'Pass@4 Training'),
-        ),
+        arms=estimator_arms(TRAININGS, 'configs/maze_tiny.py'),
         baseline='pass_at_1',
         seeds=tuple(range(16)),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )
-
-
-def _arm(estimator: str, label: str) -> Arm:
-    """The arm of an estimator, which names it."""
-    overrides = {'advantage.name': estimator}
-    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

@@ -18,7 +18,7 @@ Expected, written before the first run and judged in experiments/pages/perfect_m
    because the first policy already solves nearly every maze in 32 attempts.
 """
 
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_arms
 
 
 def get_sweep() -> Sweep:
@@ -26,18 +26,10 @@ def get_sweep() -> Sweep:
     return Sweep(
         name='perfect_mazes',
         title='9x9 mazes with one solution',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training'),
-            _arm('pass_at_k', 'Pass@4 Training'),
-        ),
+        arms=estimator_arms(TRAININGS, 'configs/maze9.py'),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
         measures={**MEASURES, **DIVERSITY},
         split='test',
         curves='validation',
     )
-
-
-def _arm(estimator: str, label: str) -> Arm:
-    """The arm of an estimator, which names it."""
-    return Arm(estimator, label, 'configs/maze9.py', {'advantage.name': estimator})

@@ -40,23 +40,22 @@ another machine makes another of the same seed. Written down before its first ru
 
 from configs import arguments
 from configs.puzzles_tiny import PUZZLES
-from passk_jax.sweeps import MEASURES, Arm, Sweep
+from passk_jax.sweeps import MEASURES, TRAININGS, Sweep, estimator_arms
 
-_TWO = (('pass_at_1', 'Pass@1 Training'), ('pass_at_k', 'Pass@4 Training'))
-_ESTIMATORS = (
-    ('canonical_k', 'canonical, k = 4'),
-    ('maxrl', 'MaxRL'),
-    ('rs_grpo', 'RS-GRPO, beta = 2'),
-)
-_DESIGNS = (
-    ('combination', 'combination'),
-    ('adaptive', 'adaptive'),
-    ('f_grpo', 'F-GRPO, gamma = .5'),
-    ('curverl', 'CurveRL'),
-)
+_ESTIMATORS = {
+    'canonical_k': 'canonical, k = 4',
+    'maxrl': 'MaxRL',
+    'rs_grpo': 'RS-GRPO, beta = 2',
+}
+_DESIGNS = {
+    'combination': 'combination',
+    'adaptive': 'adaptive',
+    'f_grpo': 'F-GRPO, gamma = .5',
+    'curverl': 'CurveRL',
+}
 # Name -> the further arms, the seeds, and the pairs that are compared besides.
 _VARIANTS = {
-    'two': ((), range(10), ()),
+    'two': ({}, range(10), ()),
     'estimators': (
         _ESTIMATORS,
         range(5, 10),
@@ -79,7 +78,7 @@ def get_sweep(argument: str = '') -> Sweep:
     return Sweep(
         name='puzzles' if variant == 'two' else f'puzzles_{variant}',
         title='five puzzles',
-        arms=tuple(_arm(*each) for each in (*_TWO, *more)),
+        arms=estimator_arms({**TRAININGS, **more}, 'configs/puzzles_tiny.py'),
         baseline='pass_at_1',
         seeds=tuple(seeds),
         measures={
@@ -94,9 +93,3 @@ def get_sweep(argument: str = '') -> Sweep:
         curves='validation',
         contrasts=contrasts,
     )
-
-
-def _arm(estimator: str, label: str) -> Arm:
-    """The arm of an estimator, which names it."""
-    overrides = {'advantage.name': estimator}
-    return Arm(estimator, label, 'configs/puzzles_tiny.py', overrides)

@@ -13,7 +13,7 @@ Training keeps its lead in Pass@32 at every size, and the difference in Pass@1 s
 with size or turns in its favour.
 """
 
-from passk_jax.sweeps import Arm, Sweep
+from passk_jax.sweeps import TRAININGS, Sweep, estimator_arms
 
 _TEST_SIZES = (5, 6, 7)
 _MAZES = {
@@ -31,10 +31,7 @@ def get_sweep() -> Sweep:
     return Sweep(
         name='size_generalization',
         title='trained on mazes up to 5x5',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training'),
-            _arm('pass_at_k', 'Pass@4 Training'),
-        ),
+        arms=estimator_arms(TRAININGS, 'configs/maze_tiny.py', _MAZES),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
         measures={
@@ -45,9 +42,3 @@ def get_sweep() -> Sweep:
         split='test',
         curves='test',
     )
-
-
-def _arm(estimator: str, label: str) -> Arm:
-    """The arm of an estimator, which names it."""
-    overrides = {'advantage.name': estimator, **_MAZES}
-    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

@@ -19,7 +19,7 @@ experiments/pages/warm_starts.md:
 """
 
 from configs import arguments
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_arms
 
 STEPS = (100, 200, 400, 800)
 
@@ -32,9 +32,8 @@ def get_sweep(argument: str = '') -> Sweep:
     return Sweep(
         name=f'warm_starts_{steps}',
         title=f'5x5 mazes, a warm start of {steps} steps',
-        arms=(
-            _arm('pass_at_1', 'Pass@1 Training', steps),
-            _arm('pass_at_k', 'Pass@4 Training', steps),
+        arms=estimator_arms(
+            TRAININGS, 'configs/maze_tiny.py', {'init.warm_start.steps': steps}
         ),
         baseline='pass_at_1',
         seeds=(40, 41, 42, 43, 44),
@@ -42,9 +41,3 @@ def get_sweep(argument: str = '') -> Sweep:
         split='test',
         curves='validation',
     )
-
-
-def _arm(estimator: str, label: str, steps: int) -> Arm:
-    """The arm of an estimator, which names it."""
-    overrides = {'advantage.name': estimator, 'init.warm_start.steps': steps}
-    return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

@@ -31,6 +31,11 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
     return float((first - second).mean()), math.nan, math.nan
 
 
+def mean_interval(values: np.ndarray) -> Interval:
+    """Returns the mean of ``[S]`` over seeds and its interval, as in difference()."""
+    return difference(values, np.zeros_like(values))
+
+
 def format_difference(interval: Interval, *, digits: int = 3) -> str:
     """Formats a difference for a table.
 

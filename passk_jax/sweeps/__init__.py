@@ -1,3 +1,11 @@
 """Sweeps: runs several arms with several seeds, and compares them."""
 
-from passk_jax.sweeps.declarations import DIVERSITY, MEASURES, Arm, Stage, Sweep
+from passk_jax.sweeps.declarations import (
+    DIVERSITY,
+    MEASURES,
+    TRAININGS,
+    Arm,
+    Stage,
+    Sweep,
+    estimator_arms,
+)

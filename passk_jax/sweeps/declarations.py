@@ -41,6 +41,12 @@ MEASURES: Mapping[str, str] = {
 DIVERSITY: Mapping[str, str] = {'rarefied_diversity': 'distinct of 4 wrong answers'}
 """Another measure, for tasks that parse answers."""
 
+TRAININGS: Mapping[str, str] = {
+    'pass_at_1': 'Pass@1 Training',
+    'pass_at_k': 'Pass@4 Training',
+}
+"""The paper's two trainings for :func:`estimator_arms`, in configs where k is 4."""
+
 SHARE = 'share of problems'
 _SHARES = ('pass_', 'maj_at_', 'cover_at_')
 _UNITS = {'entropy': 'nats a token', 'rarefied_diversity': 'answers'}
@@ -82,6 +88,27 @@ class Arm:
     config: str
     overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
+
+
+def estimator_arms(
+    labels: Mapping[str, str],
+    config: str,
+    overrides: Mapping[str, Any] | None = None,
+) -> tuple[Arm, ...]:
+    """Makes an arm for each estimator, which names it.
+
+    Args:
+        labels: estimator -> its label.
+        config: as in :class:`Arm`.
+        overrides: dotted key -> value, for all arms.
+
+    >>> [arm.name for arm in estimator_arms(TRAININGS, 'configs/maze_tiny.py')]
+    ['pass_at_1', 'pass_at_k']
+    """
+    return tuple(
+        Arm(name, label, config, {'advantage.name': name, **(overrides or {})})
+        for name, label in labels.items()
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,3 +26,4 @@ def test_a_difference_is_paired_and_nan_where_it_is_undefined():
     undefined = arms.difference(first, np.array([1.0, math.nan]))
     assert np.isnan(undefined).all()
     assert arms.format_difference(undefined) == 'undefined'
+    assert arms.mean_interval(first - second) == arms.difference(first, second)

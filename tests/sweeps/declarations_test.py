@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from passk_jax.errors import InputError
-from passk_jax.sweeps import Arm, Stage, Sweep
+from passk_jax.sweeps import TRAININGS, Arm, Stage, Sweep, estimator_arms
 from passk_jax.sweeps.declarations import check_seeds, unit_of
 
 
@@ -79,3 +79,11 @@ def test_the_unit_of_a_measure_is_that_of_its_kind():
     assert unit_of('entropy') == 'nats a token'
     assert unit_of('rarefied_diversity') == 'answers'
     assert unit_of('response_length') == ''
+
+
+def test_an_arm_is_named_after_its_estimator():
+    both = estimator_arms(TRAININGS, 'tests/tiny.py', {'advantage.k': 3})
+    assert [(x.name, x.label) for x in both] == [*TRAININGS.items()]
+    assert [x.config for x in both] == ['tests/tiny.py'] * 2
+    overrides = {'advantage.name': 'pass_at_k', 'advantage.k': 3}
+    assert both[1].overrides == overrides
