@@ -1,6 +1,8 @@
 """``experiments/decoding.py`` on a finished run, and on rows whose answer is known."""
 
+import pathlib
 import re
+from collections.abc import Mapping
 
 import pytest
 
@@ -84,17 +86,55 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
         return []
 
     monkeypatch.setattr(decoding, '_evaluate', evaluate)
-    sweep = decoding.config_file.call(
-        decoding.SETTINGS['medium'], 'get_sweep', returns=decoding.Sweep
-    )
+    setting = decoding.SETTINGS['medium']
     there = [dict(row, seed=12) for row in there if row['seed'] == 3]
-    assert [*decoding.missing_rows(sweep, tmp_path, there)] == []
+    assert [*decoding.missing_rows(setting, tmp_path, there)] == []
     assert len(asked) == len(decoding.ARMS)
     assert asked['maxrl_seed12'] == [
         (Decoding(0.0), 'validation'),
         (Decoding(0.0), 'test'),
     ]
     assert len(asked['rs_grpo_seed12']) == 2 * len(DECODINGS)
+
+
+def _configs(setting):
+    """The seeds, and of each estimator the values of the first seed's run."""
+    sweep, estimators = setting.load(), setting.estimators
+    runs = decoding.runs_of(sweep, pathlib.Path('runs'), sweep.seeds[:1])
+    jobs = decoding.open_runs([x for x in runs if x.arm in estimators], sweep)
+    return sweep.seeds, {estimators[x.run.arm]: x.config for x in jobs}
+
+
+def test_arms_are_of_the_estimators_that_they_are_named_after(monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    for setting in decoding.SETTINGS.values():
+        _, configs = _configs(setting)
+        assert {'pass_at_1', 'pass_at_k', 'maxrl', 'rs_grpo'} <= configs.keys()
+        for estimator, config in configs.items():
+            assert config['advantage']['name'] == estimator
+
+
+@pytest.mark.parametrize('name', ['medium', 'hard', 'easy'])
+def test_a_repetition_differs_in_seeds_and_in_what_is_evaluated(name, monkeypatch):
+    monkeypatch.chdir(tiny.ROOT)
+    settings = [decoding.SETTINGS[name], decoding.SETTINGS[f'{name}_again']]
+    (seeds, first), (others, again) = map(_configs, settings)
+    assert not {*seeds} & {*others}
+    assert first.keys() == again.keys()
+    for arm in first:
+        assert _differences(first[arm], again[arm]) <= {'seed', 'split', 'final_split'}
+
+
+def _differences(first, again):
+    """The names of fields that have different values."""
+    found = set()
+    for key in first.keys() | again.keys():
+        values = first.get(key), again.get(key)
+        if all(isinstance(x, Mapping) for x in values):
+            found |= _differences(*values)
+        elif values[0] != values[1]:
+            found.add(key)
+    return found
 
 
 RESULTS = tiny.ROOT / 'experiments' / 'results'
