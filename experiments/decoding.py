@@ -10,7 +10,7 @@ last policies of a sweep's finished runs at other temperatures and with top_p, o
 validation and the test split, and adds a row for each to
 ``results/decoding_<setting>.jsonl.gz``. Kill it at any time and repeat it. The third
 makes ``decoding_<setting>.md`` and ``.png`` from the rows alone, as the second does at
-its end.
+its end. Both also make ``decoding.md``, which has all settings.
 
 Each measure has a table: ``pass_at_1`` itself, and the differences of the other
 estimators from it at the same decoding, seed by seed. In the row "best on validation"
@@ -73,6 +73,7 @@ MEASURES = {
     **{f'pass_at_{k}': f'Pass@{k}' for k in (1, 2, 4, 32)},
     'maj_at_32': 'maj@32',
 }
+_SUMMARY = ('pass_at_1', 'pass_at_4', 'pass_at_32')
 SPLITS = ('validation', 'test')
 
 
@@ -104,15 +105,15 @@ class Setting:
 # Arms of experiments/sweeps/knobs.py at the values that estimators.py has.
 _KNOBS = {'pass_at_k': '_4', 'rs_grpo': '_2', 'f_grpo': '_0.5'}
 SETTINGS = {
-    'medium': Setting('experiments/sweeps/estimators.py:variant=medium'),
     'hard': Setting('experiments/sweeps/estimators.py'),
+    'medium': Setting('experiments/sweeps/estimators.py:variant=medium'),
     'easy': Setting('experiments/sweeps/estimators.py:variant=easy'),
     'puzzles': Setting('experiments/sweeps/puzzles.py:variant=estimators'),
-    'medium_again': Setting(
-        'experiments/sweeps/knobs.py:difficulty=medium', range(60, 65), _KNOBS
-    ),
     'hard_again': Setting(
         'experiments/sweeps/knobs.py:difficulty=hard', range(60, 65), _KNOBS
+    ),
+    'medium_again': Setting(
+        'experiments/sweeps/knobs.py:difficulty=medium', range(60, 65), _KNOBS
     ),
     'easy_again': Setting(
         'experiments/sweeps/estimators.py:variant=easy', range(5, 10)
@@ -158,6 +159,7 @@ def main(
     text = '\n\n'.join(table(rows, measure) for measure in MEASURES) + '\n'
     atomic_write_text(path.with_name(f'decoding_{setting}.md'), text)
     atomic_write_bytes(path.with_name(f'decoding_{setting}.png'), draw(rows, setting))
+    atomic_write_text(path.with_name('decoding.md'), summary(path.parent))
     print(text, end='')
 
 
@@ -289,6 +291,39 @@ def table(rows: Sequence[Row], measure: str) -> str:
     seeds = len(next(iter(base.values())))
     head = f'{MEASURES[measure]}, test split, {seeds} seeds'
     return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))
+
+
+def summary(results: pathlib.Path) -> str:
+    """Returns the tables of Pass@4 Training: a column a setting that has results."""
+    settings = {}
+    for name in SETTINGS:
+        path = results / f'decoding_{name}.jsonl.gz'
+        if path.exists():
+            settings[name] = read_rows(path)
+    return '\n\n'.join(_column_each(settings, x) for x in _SUMMARY) + '\n'
+
+
+def _column_each(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
+    """Returns the summary's table of a measure."""
+    lines = [
+        [str(decoding)]
+        for decoding in DECODINGS
+        if decoding.temperature > 0 or measure == 'pass_at_1'
+    ]
+    last = ['best on validation']
+    heads = []
+    for setting, rows in settings.items():
+        validation, test = (values_of(rows, measure, split) for split in SPLITS)
+        of_1, of_k = (test[arm] for arm in ('pass_at_1', 'pass_at_k'))
+        for line in lines:
+            change = difference(of_k[line[0]], of_1[line[0]])
+            line.append(format_difference(change))
+        at_1, at_k = (best(validation[arm]) for arm in ('pass_at_1', 'pass_at_k'))
+        last.append(format_difference(difference(of_k[at_k], of_1[at_1])))
+        seeds = len(of_1[at_1])
+        heads.append(f'{setting.replace("_", ", ")}, {seeds} seeds')
+    head = f'{MEASURES[measure]}, Pass@4 minus Pass@1 Training'
+    return '\n'.join(markdown_table([head, *heads], [*lines, last]))
 
 
 def draw(rows: Sequence[Row], setting: str) -> bytes:

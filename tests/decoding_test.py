@@ -61,6 +61,19 @@ def test_the_table_compares_at_one_decoding_and_at_the_best_of_each(tmp_path):
     assert (tmp_path / 'decoding_hard.png').read_bytes().startswith(b'\x89PNG')
 
 
+def test_the_summary_has_a_column_for_each_setting(tmp_path):
+    table = [dict(row, arm=row['arm'].replace('maxrl', 'pass_at_k')) for row in rows()]
+    for name in ('hard', 'easy_again'):
+        (tmp_path / f'decoding_{name}.jsonl.gz').write_bytes(compress_rows(table))
+    first, _, many = decoding.summary(tmp_path).split('\n\n')
+    head, _, greedy, *_, best = first.splitlines()
+    assert head.endswith('| hard, 3 seeds | easy, again, 3 seeds |')
+    gain = '+0.100 [+0.100, +0.100]'
+    assert greedy == f'| greedy | {gain} | {gain} |'
+    assert best == f'| best on validation | {gain} | {gain} |'
+    assert 'greedy' not in many
+
+
 def test_only_seeds_that_every_arm_has_are_compared():
     some = [row for row in rows() if row['arm'] != 'maxrl' or row['seed'] != 4]
     found = decoding.values_of(some, 'pass_at_32', 'test')
@@ -73,7 +86,7 @@ def test_only_seeds_that_every_arm_has_are_compared():
 
 def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path):
     monkeypatch.chdir(tiny.ROOT)
-    with pytest.raises(InputError, match=r"setting=mazes must be one of \['medium'"):
+    with pytest.raises(InputError, match=r"setting=mazes must be one of \['hard'"):
         decoding.main(setting='mazes')
     with pytest.raises(InputError, match=r'has no rows: name the --workdir'):
         decoding.main(setting='easy', results=str(tmp_path))
@@ -147,3 +160,7 @@ def test_the_committed_tables_are_those_of_their_rows(path, tmp_path):
     decoding.main(setting=setting, results=str(tmp_path))
     name = f'decoding_{setting}.md'
     assert (tmp_path / name).read_text() == (RESULTS / name).read_text()
+
+
+def test_the_committed_summary_is_of_the_rows():
+    assert (RESULTS / 'decoding.md').read_text() == decoding.summary(RESULTS)
