@@ -298,8 +298,9 @@ def summary(results: pathlib.Path) -> str:
     settings = {}
     for name in SETTINGS:
         path = results / f'decoding_{name}.jsonl.gz'
-        if path.exists():
-            settings[name] = read_rows(path)
+        rows = read_rows(path) if path.exists() else []
+        if {'pass_at_1', 'pass_at_k'} <= {row['arm'] for row in rows}:
+            settings[name] = rows
     return '\n\n'.join(_column_each(settings, x) for x in _SUMMARY) + '\n'
 
 
@@ -321,9 +322,13 @@ def _column_each(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
         at_1, at_k = (best(validation[arm]) for arm in ('pass_at_1', 'pass_at_k'))
         last.append(format_difference(difference(of_k[at_k], of_1[at_1])))
         seeds = len(of_1[at_1])
-        heads.append(f'{setting.replace("_", ", ")}, {seeds} seeds')
+        heads.append(f'{_title(setting)}, {seeds} seeds')
     head = f'{MEASURES[measure]}, Pass@4 minus Pass@1 Training'
     return '\n'.join(markdown_table([head, *heads], [*lines, last]))
+
+
+def _title(setting: str) -> str:
+    return setting.replace('_', ', ')
 
 
 def draw(rows: Sequence[Row], setting: str) -> bytes:
@@ -339,7 +344,7 @@ def draw(rows: Sequence[Row], setting: str) -> bytes:
     names = [f'{decoding.temperature:g}' for decoding in sampled]
     return draw_fronts(
         {arm: Front(names, means(first[arm]), means(many[arm])) for arm in first},
-        title=f'Pass@1 and Pass@32 by temperature: {setting}',
+        title=f'Pass@1 and Pass@32 by temperature: {_title(setting)}',
     )
 
 
