@@ -323,7 +323,7 @@ def _column_each(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
         last.append(format_difference(difference(of_k[at_k], of_1[at_1])))
         seeds = len(of_1[at_1])
         heads.append(f'{_title(setting)}, {seeds} seeds')
-    head = f'{MEASURES[measure]}, Pass@4 minus Pass@1 Training'
+    head = f'Pass@4 minus Pass@1 Training: {MEASURES[measure]}'
     return '\n'.join(markdown_table([head, *heads], [*lines, last]))
 
 
