@@ -50,6 +50,16 @@ SCORED: dict[str, tuple[str, ...]] = {
 
 ALLOWED = tuple(sorted((*BY_TEXT, *SCORED)))
 
+# Name of the set -> its characters beyond ASCII; emoji_mystery has any.
+SYMBOLS: dict[str, str] = {
+    'circuit_logic': '’↑↓⊕─│┌┐└┘├',
+    'modulo_grid': '✅❌❔',
+    'needle_haystack': '’',
+    'prime_factorization': '×',
+    'rectangle_count': '█',
+    'simple_geometry': '°',
+}
+
 _EXECUTES = 'its scorer evaluates the response as code'
 _EXECUTES_ITEM = 'its scorer evaluates a text of the item as code'
 _VARIES = 'its problems or answers differ from process to process'

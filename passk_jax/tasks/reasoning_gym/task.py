@@ -18,8 +18,15 @@ from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.reasoning_gym import judge, problems
 from passk_jax.tasks.reasoning_gym.judge import CLOSE, OPEN
-from passk_jax.tasks.reasoning_gym.table import ALLOWED, LEFT_OUT, SCORED, VERSION
+from passk_jax.tasks.reasoning_gym.table import (
+    ALLOWED,
+    LEFT_OUT,
+    SCORED,
+    SYMBOLS,
+    VERSION,
+)
 from passk_jax.tasks.task import (
+    ASCII,
     GENERATED,
     About,
     EmptySplitError,
@@ -93,6 +100,12 @@ class ReasoningGymTask(Task):
         super().__init__(params)
         if SCORED.keys() & params.sets.keys():
             problems.check_package()
+
+    @property
+    def alphabet(self) -> str:
+        """Returns ASCII and the symbols of the sets."""
+        symbols = ''.join(SYMBOLS.get(name, '') for name in self.params.sets)
+        return ASCII + ''.join(dict.fromkeys(symbols))
 
     def source(self, split: str, *, data_dir: str) -> Sequence[Problem]:
         """Returns the problems of a split; generates them at a process's first call.

@@ -5,6 +5,8 @@ from importlib import metadata
 
 import pytest
 
+from passk_jax import tasks
+from passk_jax.tasks.abilities import Alphabet
 from passk_jax.tasks.reasoning_gym import problems, table
 from tests.slow import slow_values
 from tests.tasks.reasoning_gym import toy
@@ -102,6 +104,13 @@ def test_problems_with_an_empty_answer_are_left_out(monkeypatch):
     'name',
     slow_values(table.ALLOWED, quick={*table.ALLOWED} - {'futoshiki', 'zebra_puzzles'}),
 )
-def test_every_set_has_problems_for_each_split(name):
+def test_every_set_has_problems_for_each_split_in_its_alphabet(name):
     made = problems.generate_splits(name, {}, counts=COUNTS, seed=0)
     assert {split: len(items) for split, items in made.items()} == COUNTS
+    params = {f'{split}_count': count for split, count in COUNTS.items()}
+    task = tasks.make_task('reasoning_gym', {'sets': {name: {}}, 'seed': 0, **params})
+    assert isinstance(task, Alphabet)
+    assert len(set(task.alphabet)) == len(task.alphabet)
+    if name != 'emoji_mystery':
+        texts = ''.join(x['question'] + x['answer'] for x in made['train'])
+        assert set(texts) <= set(task.alphabet)
