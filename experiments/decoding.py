@@ -8,9 +8,10 @@
 All sweeps decode at temperature 1 without truncation. The second command evaluates the
 last policies of a sweep's finished runs at other temperatures and with top_p, on the
 validation and the test split, and adds a row for each to
-``results/decoding_<setting>.jsonl.gz``. Kill it at any time and repeat it. The third
-makes ``decoding_<setting>.md`` and ``.png`` from the rows alone, as the second does at
-its end. Both also make ``decoding.md``, which has all settings.
+``results/decoding_<setting>.jsonl.gz``; with ``--arms=pass_at_1,pass_at_k``, those of
+these estimators. Kill it at any time and repeat it. The third makes
+``decoding_<setting>.md`` and ``.png`` from the rows alone, as the second does at its
+end. Both also make ``decoding.md``, which has all settings.
 
 Each measure has a table: ``pass_at_1`` itself, and the differences of the other
 estimators from it at the same decoding, seed by seed. In the row "best on validation"
@@ -143,15 +144,23 @@ DECODINGS = (
 
 
 def main(
-    *, setting: str, workdir: str | None = None, results: str = 'experiments/results'
+    *,
+    setting: str,
+    workdir: str | None = None,
+    arms: str = ','.join(ARMS),
+    results: str = 'experiments/results',
 ) -> None:
     """Evaluates what is missing of finished runs; writes rows, table and figure."""
     if setting not in SETTINGS:
         raise InputError(f'--setting={setting} must be one of {[*SETTINGS]}')
+    wanted = tuple(arms.split(','))
+    if unknown := {*wanted} - {*ARMS}:
+        raise InputError(f'--arms: {sorted(unknown)} must be some of {[*ARMS]}')
     path = pathlib.Path(results) / f'decoding_{setting}.jsonl.gz'
     rows = read_rows(path) if path.exists() else []
     if workdir is not None:
-        for row in missing_rows(SETTINGS[setting], pathlib.Path(workdir), rows):
+        place = pathlib.Path(workdir)
+        for row in missing_rows(SETTINGS[setting], place, rows, arms=wanted):
             rows.append(row)
             atomic_write_bytes(path, compress_rows(rows))
     if not rows:
@@ -163,12 +172,18 @@ def main(
     print(text, end='')
 
 
-def missing_rows(setting: Setting, workdir: pathlib.Path, rows: Sequence[Row]) -> Any:
+def missing_rows(
+    setting: Setting,
+    workdir: pathlib.Path,
+    rows: Sequence[Row],
+    *,
+    arms: Sequence[str] = ARMS,
+) -> Iterator[Row]:
     """Yields the rows of the finished runs in ``workdir`` that ``rows`` lacks."""
     there = {_key(row) for row in rows}
     sweep, estimators = setting.load(), setting.estimators
     runs = runs_of(sweep, workdir, sweep.seeds)
-    for job in open_runs([run for run in runs if run.arm in estimators], sweep):
+    for job in open_runs([x for x in runs if estimators.get(x.arm) in arms], sweep):
         if not directories.is_done(job):
             continue
         who = {'arm': estimators[job.run.arm], 'seed': job.run.seed}

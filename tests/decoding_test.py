@@ -108,6 +108,11 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
         (Decoding(0.0), 'test'),
     ]
     assert len(asked['rs_grpo_seed12']) == 2 * len(DECODINGS)
+    asked.clear()
+    assert [*decoding.missing_rows(setting, tmp_path, there, arms=['maxrl'])] == []
+    assert [*asked] == ['maxrl_seed12']
+    with pytest.raises(InputError, match=r"--arms: \['grpo'\] must be some of"):
+        decoding.main(setting='easy', arms='pass_at_1,grpo', results=str(tmp_path))
 
 
 def _configs(setting):
