@@ -87,6 +87,7 @@ def test_what_ends_otherwise_is_no_plan():
         chips.read('nothing\n\nhere')
 
 
+@pytest.mark.slow
 def test_the_page_has_a_cell_for_every_model_and_chip(monkeypatch, tmp_path):
     """What is there already is not planned again."""
     texts = {'1000': planned(memory=1000.0), 'fits': planned()}

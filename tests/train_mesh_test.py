@@ -8,7 +8,9 @@ import pytest
 
 from passk_jax import sharding
 from tests import tiny
-from tests.slow import slow_rows, slow_values
+
+# Whole runs; that of two processes is quick (multihost_test.py).
+pytestmark = pytest.mark.slow
 
 # Data, fsdp, rollout and tensor, and tensor in sampling.
 MESHES = {
@@ -71,16 +73,14 @@ def assert_close(a, b):
         np.testing.assert_allclose(array, others[name], atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize(
-    'mesh', slow_values(['all', 'decode', 'fsdp'], quick=['decode'])
-)
+@pytest.mark.parametrize('mesh', ['all', 'decode', 'fsdp'])
 def test_the_mesh_changes_no_sample_and_no_figure(mesh, runs):
     assert_close(runs('one'), runs(mesh))
 
 
 @pytest.mark.parametrize(
     ('before', 'after'),
-    [*slow_rows([('one', 'all'), ('all', 'decode')]), ('decode', 'one')],
+    [('one', 'all'), ('all', 'decode'), ('decode', 'one')],
 )
 def test_a_run_goes_on_on_another_mesh(before, after, runs, tmp_path):
     workdir = tiny.warm_copy(runs(before), tmp_path)

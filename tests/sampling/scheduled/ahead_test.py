@@ -94,7 +94,6 @@ def placed(policy, params, prompts, sizes):
             (51, (2, 2, 1, 2), 1 / 2, None, 2),
             (52, (1, 2, 2, 2), 1 / 2, Size(1, 2), 1),
         ],
-        quick=[(50, None, 1 / 4, Size(2, 2), 1)],
     ),
 )
 def test_no_call_waits_for_what_was_compiled_ahead(
