@@ -53,6 +53,7 @@ ALLOWED = tuple(sorted((*BY_TEXT, *SCORED)))
 # Name of the set -> its characters beyond ASCII; emoji_mystery has any.
 SYMBOLS: dict[str, str] = {
     'circuit_logic': '’↑↓⊕─│┌┐└┘├',
+    'futoshiki': '∧∨',
     'modulo_grid': '✅❌❔',
     'needle_haystack': '’',
     'prime_factorization': '×',
