@@ -50,15 +50,20 @@ SCORED: dict[str, tuple[str, ...]] = {
 
 ALLOWED = tuple(sorted((*BY_TEXT, *SCORED)))
 
+# Letters of the book that some sets take their words from.
+_ACCENTS = 'àçéêëïôû'
 # Name of the set -> its characters beyond ASCII; emoji_mystery has any.
 SYMBOLS: dict[str, str] = {
+    'caesar_cipher': _ACCENTS.upper(),
     'circuit_logic': '’↑↓⊕─│┌┐└┘├',
     'futoshiki': '∧∨',
+    'letter_counting': _ACCENTS + _ACCENTS.upper(),
     'modulo_grid': '✅❌❔',
     'needle_haystack': '’',
     'prime_factorization': '×',
     'rectangle_count': '█',
     'simple_geometry': '°',
+    'word_sequence_reversal': _ACCENTS + _ACCENTS.upper(),
 }
 
 _EXECUTES = 'its scorer evaluates the response as code'

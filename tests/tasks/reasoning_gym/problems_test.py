@@ -96,10 +96,27 @@ def test_problems_with_an_empty_answer_are_left_out(monkeypatch):
     assert '' not in answers
 
 
-@pytest.mark.skipif(
+needs_package = pytest.mark.skipif(
     importlib.util.find_spec('reasoning_gym') is None,
     reason='needs reasoning-gym, an optional extra',
 )
+
+
+@needs_package
+@pytest.mark.parametrize(
+    'name', ['caesar_cipher', 'letter_counting', 'word_sequence_reversal']
+)
+def test_the_rare_letters_of_a_book_are_in_the_alphabet(name):
+    counts = {'train_count': 1_500, 'validation_count': 0, 'test_count': 0}
+    params = {'sets': {name: {}}, 'seed': 0, **counts}
+    task = tasks.make_task('reasoning_gym', params)
+    problems = task.source('train', data_dir='')
+    used = {*''.join(x.data['question'] + x.data['answer'] for x in problems)}
+    assert not all(letter.isascii() for letter in used)
+    assert used <= {*task.alphabet}
+
+
+@needs_package
 @pytest.mark.parametrize(
     'name',
     slow_values(table.ALLOWED, quick={*table.ALLOWED} - {'futoshiki', 'zebra_puzzles'}),
