@@ -316,10 +316,10 @@ def summary(results: pathlib.Path) -> str:
         rows = read_rows(path) if path.exists() else []
         if {'pass_at_1', 'pass_at_k'} <= {row['arm'] for row in rows}:
             settings[name] = rows
-    return '\n\n'.join(_column_each(settings, x) for x in _SUMMARY) + '\n'
+    return '\n\n'.join(_tabulate(settings, x) for x in _SUMMARY) + '\n'
 
 
-def _column_each(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
+def _tabulate(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
     """Returns the summary's table of a measure."""
     lines = [
         [str(decoding)]

@@ -52,7 +52,7 @@ ALLOWED = tuple(sorted((*BY_TEXT, *SCORED)))
 
 # Letters of the book that some sets take their words from.
 _ACCENTS = 'àçéêëïôû'
-# Name of the set -> its characters beyond ASCII; emoji_mystery has any.
+# Name of the set -> its characters beyond ASCII. emoji_mystery has any: no alphabet.
 SYMBOLS: dict[str, str] = {
     'caesar_cipher': _ACCENTS.upper(),
     'circuit_logic': '’↑↓⊕─│┌┐└┘├',
