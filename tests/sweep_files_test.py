@@ -20,6 +20,7 @@ FILES = {
         *('', 'variant=easy', 'variant=medium', 'variant=matched'),
         *('variant=baselines', 'variant=baselines_easy', 'variant=matched_means'),
     ),
+    'families': ('',),
     'group_sizes': ('',),
     'horizon': ('', 'variant=rates'),
     'knobs': ('difficulty=medium', 'difficulty=hard'),
@@ -43,7 +44,8 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
-    *(('horizon', x) for x in FILES['horizon']),
+    ('horizon', ''),
+    ('families', ''),
     ('knobs', 'difficulty=hard'),
 }
 # One arm is blind from the start, and another has a second run.

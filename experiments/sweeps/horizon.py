@@ -45,9 +45,14 @@ ARMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {'advantage.name': 'pass_at_1', 'loss.entropy_coef': 0.003},
     ),
 }
-# Arm -> its rate. Not chosen yet: that of configs/maze_tiny.py, until the rule's choice
-# (python -m experiments.horizon --rates), which a test compares, takes its place.
-CHOSEN: Mapping[str, float] = dict.fromkeys(ARMS, 2e-4)
+# Arm -> its rate, as the rule chooses it (python -m experiments.horizon --rates).
+CHOSEN: Mapping[str, float] = {
+    'pass_at_1': 2e-4,
+    'pass_at_k': 4e-4,
+    'maxrl': 2e-4,
+    'rs_grpo': 2e-4,
+    'entropy_bonus': 2e-4,
+}
 _LONG = {'train.steps': STEPS, 'eval.every': 100}
 
 
