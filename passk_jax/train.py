@@ -109,9 +109,8 @@ def train(
         for step in range(start, last + 1):
             log.begin('update', step)
             checkpoints.check()
-            if step > start and step in {stage.start for stage in stages}:
-                stage = configs.stage_at(stages, step)
-                verbs = make_verbs(setup, stage)
+            if (current := configs.stage_at(stages, step)) is not stage:
+                stage, verbs = current, make_verbs(setup, current)
                 memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
             # The phase 'update' waits here, so that no other phase has its time.
