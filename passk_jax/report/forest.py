@@ -125,7 +125,7 @@ def _write_legend(ax: 'Axes', figure: 'Figure') -> None:
 
 
 def _draw(forest: Forest, ax: 'Axes', *, num_ticks: int) -> None:
-    ax.set_title(plain(forest.title), **PANEL_TITLE)
+    ax.set_title(plain(forest.title), wrap=True, **PANEL_TITLE)
     ax.set_xlabel(forest.x_label, fontsize=9)
     ax.tick_params(labelsize=9)
     ax.set_yticks(range(len(forest.rows)), map(plain, forest.rows))
