@@ -45,7 +45,6 @@ FILES = {
 PENDING = {
     ('smollm2', 'variant=ablations'),
     ('horizon', ''),
-    ('families', ''),
     ('knobs', 'difficulty=hard'),
 }
 # One arm is blind from the start, and another has a second run.
