@@ -44,7 +44,6 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
-    ('horizon', ''),
     ('knobs', 'difficulty=hard'),
 }
 # One arm is blind from the start, and another has a second run.
