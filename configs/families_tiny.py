@@ -2,8 +2,8 @@
 
 Paper: Pass@k Training, section ``sec:passk_to_pass1`` (Enigmata), at the size of a
 laptop, with more kinds of problem: eight puzzles of Enigmata and seven sets of
-reasoning-gym. In none of them does one answer solve more than a tenth of the problems,
-as "cannot form 24" does in configs/puzzles_tiny.py.
+reasoning-gym. In each of them one answer, whatever it is, is right for at most a tenth
+of the problems. In configs/puzzles_tiny.py "cannot form 24" is right for more.
 
 The sets of reasoning-gym need ``pip install '.[reasoning-gym]'``. Then:
 
@@ -15,7 +15,7 @@ Pass@1 Training, for comparison, in its own workdir:
     python -m passk_jax.train --config=configs/families_tiny.py \\
         --config.advantage.name=pass_at_1 --workdir=runs/families_tiny_pass_at_1
 
-Time: twenty minutes of a core. Result: see experiments/README.md.
+Time: a quarter of an hour of a core. Result: see experiments/README.md.
 """
 
 from ml_collections import ConfigDict

@@ -25,7 +25,7 @@ MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32'}
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and prints it."""
     directory = pathlib.Path(results)
-    names = [family.partition('/')[2] for family in FAMILIES]
+    names = [family.rpartition('/')[2] for family in FAMILIES]
     text = '\n'.join(table(names, read(directory), factor='families')) + '\n'
     atomic_write_text(directory / 'families_crossed.md', text)
     print(text, end='')

@@ -25,12 +25,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from configs.smollm2 import OUT_OF_DOMAIN
-from experiments.sweeps.smollm2 import get_sweep, measures_of
+from experiments.sweeps.smollm2 import get_sweep
 from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_bytes, atomic_write_text, read_json
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
+from passk_jax.sweeps import category_measures
 from passk_jax.sweeps.rows import compress_rows, read_rows
 
 NAME = 'smollm2_out_of_domain'
@@ -42,7 +43,7 @@ ARMS = {arm.name: arm.label for arm in _SWEEP.arms}
 MEASURES = {
     **{f'pass_at_{k}': f'Pass@{k}' for k in (1, 4, 8, 32)},
     'maj_at_32': 'maj@32',
-    **measures_of(OUT_OF_DOMAIN),
+    **category_measures(OUT_OF_DOMAIN),
 }
 _RUN = re.compile(rf'({"|".join([BEFORE, *ARMS])})_seed(\d+)')
 

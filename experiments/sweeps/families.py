@@ -23,7 +23,13 @@ Expected, written before the first run and judged in experiments/pages/families.
 
 from configs import arguments
 from configs.families_tiny import FAMILIES
-from passk_jax.sweeps import MEASURES, TRAININGS, Sweep, estimator_arms
+from passk_jax.sweeps import (
+    MEASURES,
+    TRAININGS,
+    Sweep,
+    category_measures,
+    estimator_arms,
+)
 
 
 def get_sweep(argument: str = '') -> Sweep:
@@ -35,14 +41,7 @@ def get_sweep(argument: str = '') -> Sweep:
         arms=estimator_arms(TRAININGS, 'configs/families_tiny.py'),
         baseline='pass_at_1',
         seeds=(80, 81, 82, 83, 84),
-        measures={
-            **MEASURES,
-            **{
-                f'{family}/pass_at_{k}': f'{family.partition("/")[2]}, Pass@{k}'
-                for k in (1, 32)
-                for family in FAMILIES
-            },
-        },
+        measures={**MEASURES, **category_measures(FAMILIES)},
         split='test',
         curves='validation',
     )

@@ -3,7 +3,7 @@
     python -m passk_jax.sweep --config=experiments/sweeps/horizon.py:variant=rates
     python -m passk_jax.sweep --config=experiments/sweeps/horizon.py
 
-All other sweeps have one learning rate and end after 200 or 300 steps. Here medium
+Most other sweeps have one learning rate and end after 300 steps or fewer. Here medium
 mazes train for 1,200 steps. ``variant=rates`` runs each arm at each of three rates with
 a seed that is used for nothing else. The rule, written before its first run: an arm
 takes the rate with the highest Pass@1 on the validation split at the end. Then the arms

@@ -18,7 +18,7 @@ Expected, written before the first run and judged in experiments/pages/maze_tabl
 3. AD ends above Pass@1 Training in Pass@32 at every size.
 """
 
-from passk_jax.sweeps import Sweep, estimator_arms
+from passk_jax.sweeps import Sweep, category_measures, estimator_arms
 
 _TEST_SIZES = (4, 5, 6, 7)
 _MAZES = {
@@ -52,11 +52,7 @@ def get_sweep() -> Sweep:
         measures={
             'pass_at_1': 'average, Pass@1',
             'pass_at_32': 'average, Pass@32',
-            **{
-                f'{size}x{size}/pass_at_{k}': f'{size}x{size}, Pass@{k}'
-                for k in (1, 32)
-                for size in _TEST_SIZES
-            },
+            **category_measures(f'{size}x{size}' for size in _TEST_SIZES),
         },
         split='test',
         curves='test',

@@ -40,7 +40,13 @@ another machine makes another of the same seed. Written down before its first ru
 
 from configs import arguments
 from configs.puzzles_tiny import PUZZLES
-from passk_jax.sweeps import MEASURES, TRAININGS, Sweep, estimator_arms
+from passk_jax.sweeps import (
+    MEASURES,
+    TRAININGS,
+    Sweep,
+    category_measures,
+    estimator_arms,
+)
 
 _ESTIMATORS = {
     'canonical_k': 'canonical, k = 4',
@@ -81,14 +87,7 @@ def get_sweep(argument: str = '') -> Sweep:
         arms=estimator_arms({**TRAININGS, **more}, 'configs/puzzles_tiny.py'),
         baseline='pass_at_1',
         seeds=tuple(seeds),
-        measures={
-            **MEASURES,
-            **{
-                f'{puzzle}/pass_at_{k}': f'{puzzle}, Pass@{k}'
-                for k in (1, 32)
-                for puzzle in PUZZLES
-            },
-        },
+        measures={**MEASURES, **category_measures(PUZZLES)},
         split='test',
         curves='validation',
         contrasts=contrasts,

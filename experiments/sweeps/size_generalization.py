@@ -13,7 +13,7 @@ Training keeps its lead in Pass@32 at every size, and the difference in Pass@1 s
 with size or turns in its favour.
 """
 
-from passk_jax.sweeps import TRAININGS, Sweep, estimator_arms
+from passk_jax.sweeps import TRAININGS, Sweep, category_measures, estimator_arms
 
 _TEST_SIZES = (5, 6, 7)
 _MAZES = {
@@ -34,11 +34,7 @@ def get_sweep() -> Sweep:
         arms=estimator_arms(TRAININGS, 'configs/maze_tiny.py', _MAZES),
         baseline='pass_at_1',
         seeds=(0, 1, 2, 3, 4),
-        measures={
-            f'{size}x{size}/pass_at_{k}': f'{size}x{size}, Pass@{k}'
-            for k in (1, 32)
-            for size in _TEST_SIZES
-        },
+        measures=category_measures(f'{size}x{size}' for size in _TEST_SIZES),
         split='test',
         curves='test',
     )

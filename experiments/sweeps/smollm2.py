@@ -64,12 +64,12 @@ arms had been seen to end after 100 steps at a Pass@1 of .17 and a Pass@32 of .4
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from configs import arguments
 from configs.smollm2 import SETS
-from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
+from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep, category_measures
 
 SOURCE = 'models/smollm2'
 _RATES = {'rate_1': 1e-5, 'rate_k': 1e-5}
@@ -175,19 +175,12 @@ def get_sweep(argument: str = '') -> Sweep:
         measures={
             **MEASURES,
             **DIVERSITY,
-            **measures_of(SETS),
+            **category_measures(SETS),
         },
         split='test',
         curves='validation',
         contrasts=contrasts,
     )
-
-
-def measures_of(sets: Iterable[str]) -> dict[str, str]:
-    """Returns measure -> label, of Pass@1 and Pass@32 of each set."""
-    return {
-        f'{name}/pass_at_{k}': f'{name}, Pass@{k}' for k in (1, 32) for name in sets
-    }
 
 
 def _complete(arm: Arm, values: Mapping[str, Any]) -> Arm:

@@ -7,5 +7,6 @@ from passk_jax.sweeps.declarations import (
     Arm,
     Stage,
     Sweep,
+    category_measures,
     estimator_arms,
 )

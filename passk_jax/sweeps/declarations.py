@@ -23,6 +23,7 @@ A sweep file defines ``get_sweep()``, which returns a :class:`Sweep`:
 
 import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -109,6 +110,20 @@ def estimator_arms(
         Arm(name, label, config, {'advantage.name': name, **(overrides or {})})
         for name, label in labels.items()
     )
+
+
+def category_measures(categories: Iterable[str]) -> dict[str, str]:
+    """Returns metric -> label, of Pass@1 and Pass@32 of each category of problems.
+
+    A label has the last part of the category's name.
+
+    >>> category_measures(['gym/lcm'])
+    {'gym/lcm/pass_at_1': 'lcm, Pass@1', 'gym/lcm/pass_at_32': 'lcm, Pass@32'}
+    """
+    return {
+        f'{name}/pass_at_{k}': f'{name.rpartition("/")[2]}, Pass@{k}'
+        for k, name in itertools.product((1, 32), categories)
+    }
 
 
 @dataclasses.dataclass(frozen=True)

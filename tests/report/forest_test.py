@@ -1,6 +1,7 @@
 import math
 
 import pytest
+from matplotlib.text import Text
 
 from passk_jax.report import forest
 from passk_jax.report.forest import Dots, Forest
@@ -91,3 +92,14 @@ def test_the_legend_ends_in_the_figure(figures, letters):
     (ax,) = figure.axes
     assert len(ax.get_legend().get_texts()) == 3
     assert ax.get_legend().get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_title_wider_than_the_figure_is_wrapped(figures):
+    title = 'distinct answers among four that are wrong'
+    draw([Forest(title, 'x', ROWS, [Dots(VALUES)])] * 3)
+    (figure,) = figures
+    figure.draw_without_rendering()
+    titles = [x for x in figure.findobj(Text) if x.get_text() == title]
+    assert len(titles) == 3
+    for shown in titles:
+        assert shown.get_window_extent().x1 <= figure.bbox.x1
