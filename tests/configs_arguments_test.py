@@ -125,6 +125,9 @@ def test_a_language_model_has_a_source_and_sets_to_be_evaluated_on():
     assert other.sets.to_dict() == smollm2.OUT_OF_DOMAIN
     assert not smollm2.SETS.keys() & smollm2.OUT_OF_DOMAIN.keys()
     assert (other.train_count, other.test_count) == (0, 128)
+    many = smollm2.get_config('sets=many')
+    assert many.task.params.sets.to_dict() == smollm2.MANY
+    assert smollm2.SETS.items() <= smollm2.MANY.items()
     chip = smollm2.get_config('source=there,on=chip')
     assert (chip.model.compute_dtype, chip.train.pack_sizes) == ('bfloat16', 0)
     wide = smollm2.get_config('sets=out_of_domain,on=chip').data

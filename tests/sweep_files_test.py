@@ -35,7 +35,10 @@ FILES = {
     'rollouts': ('',),
     'scale': ('', 'variant=slow', 'variant=times_four'),
     'size_generalization': ('',),
-    'smollm2': ('', 'variant=estimators', 'variant=stages', 'variant=ablations'),
+    'smollm2': (
+        *('', 'variant=estimators', 'variant=stages', 'variant=ablations'),
+        'variant=families',
+    ),
     'smollm2_rates': ('',),
     'visual': ('task=counting', 'task=maze'),
     'warm_starts': tuple(f'steps={x}' for x in (100, 200, 400, 800)),
@@ -44,6 +47,7 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
+    ('smollm2', 'variant=families'),
     ('knobs', 'difficulty=hard'),
 }
 # One arm is blind from the start, and another has a second run.
