@@ -261,41 +261,69 @@ def values_of(
     }
 
 
-def best(values: Mapping[str, np.ndarray]) -> str:
-    """Names the temperature with the highest mean; truncation does not compete."""
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A measure of one setting's policies.
+
+    Attributes:
+        test: arm -> decoding -> ``[S]`` on the test split.
+        best: arm -> the decoding with the highest mean on the validation split.
+    """
+
+    test: Mapping[str, Mapping[str, np.ndarray]]
+    best: Mapping[str, str]
+
+    def at_best(self, arm: str) -> np.ndarray:
+        """Returns the values ``[S]`` of an arm at the decoding that is best for it."""
+        return self.test[arm][self.best[arm]]
+
+    @property
+    def num_seeds(self) -> int:
+        """Returns the number of seeds, S."""
+        return len(self.at_best('pass_at_1'))
+
+
+def measure_of(rows: Sequence[Row], measure: str) -> Measured:
+    """Reads a measure, and chooses temperatures; truncation does not compete."""
+    validation, test = (values_of(rows, measure, split) for split in SPLITS)
     names = [str(each) for each in DECODINGS if each.top_p == 1]
-    return max(names, key=lambda name: values[name].mean())
+    best = {
+        arm: max(names, key=lambda name: values[name].mean())
+        for arm, values in validation.items()
+    }
+    return Measured(test, best)
+
+
+def _names(measure: str) -> list[str]:
+    """Names the ways of decoding; only Pass@1 has a value of one greedy response."""
+    return [str(x) for x in DECODINGS if x.temperature > 0 or measure == 'pass_at_1']
 
 
 def table(rows: Sequence[Row], measure: str) -> str:
     """Returns the table of a measure: a row a decoding, a column an estimator."""
-    validation, test = (values_of(rows, measure, split) for split in SPLITS)
-    base = test['pass_at_1']
+    measured = measure_of(rows, measure)
+    test, best = measured.test, measured.best
+    base, base_at_best = test['pass_at_1'], measured.at_best('pass_at_1')
     others = [arm for arm in test if arm != 'pass_at_1']
     lines = []
-    for decoding in DECODINGS:
-        name = str(decoding)
-        if decoding.temperature == 0 and measure != 'pass_at_1':
-            continue
+    for name in _names(measure):
         differences = [difference(test[arm][name], base[name]) for arm in others]
         cells = [f'{base[name].mean():.3f}', *map(format_difference, differences)]
         lines.append([name, *cells])
-    chosen = {arm: best(validation[arm]) for arm in test}
-    at_best = {arm: test[arm][chosen[arm]] for arm in test}
+    at_best = [difference(measured.at_best(arm), base_at_best) for arm in others]
     lines.append(
         [
             'best on validation',
-            f'{at_best["pass_at_1"].mean():.3f} ({chosen["pass_at_1"]})',
+            f'{base_at_best.mean():.3f} ({best["pass_at_1"]})',
             *(
-                format_difference(difference(at_best[arm], at_best['pass_at_1']))
-                + f' ({chosen[arm]})'
-                for arm in others
+                f'{format_difference(interval)} ({best[arm]})'
+                for arm, interval in zip(others, at_best, strict=True)
             ),
         ]
     )
     changes = [
         difference(
-            at_best[arm] - at_best['pass_at_1'],
+            measured.at_best(arm) - base_at_best,
             test[arm]['temperature 1'] - base['temperature 1'],
         )
         for arm in others
@@ -303,8 +331,7 @@ def table(rows: Sequence[Row], measure: str) -> str:
     lines.append(
         ['change from temperature 1 to best', '', *map(format_difference, changes)]
     )
-    seeds = len(next(iter(base.values())))
-    head = f'{MEASURES[measure]}, test split, {seeds} seeds'
+    head = f'{MEASURES[measure]}, test split, {measured.num_seeds} seeds'
     return '\n'.join(markdown_table([head, *(f'`{arm}`' for arm in test)], lines))
 
 
@@ -321,23 +348,18 @@ def summary(results: pathlib.Path) -> str:
 
 def _tabulate(settings: Mapping[str, Sequence[Row]], measure: str) -> str:
     """Returns the summary's table of a measure."""
-    lines = [
-        [str(decoding)]
-        for decoding in DECODINGS
-        if decoding.temperature > 0 or measure == 'pass_at_1'
-    ]
+    lines = [[name] for name in _names(measure)]
     last = ['best on validation']
     heads = []
     for setting, rows in settings.items():
-        validation, test = (values_of(rows, measure, split) for split in SPLITS)
-        of_1, of_k = (test[arm] for arm in ('pass_at_1', 'pass_at_k'))
+        measured = measure_of(rows, measure)
+        of_1, of_k = (measured.test[arm] for arm in ('pass_at_1', 'pass_at_k'))
         for line in lines:
             change = difference(of_k[line[0]], of_1[line[0]])
             line.append(format_difference(change))
-        at_1, at_k = (best(validation[arm]) for arm in ('pass_at_1', 'pass_at_k'))
-        last.append(format_difference(difference(of_k[at_k], of_1[at_1])))
-        seeds = len(of_1[at_1])
-        heads.append(f'{_title(setting)}, {seeds} seeds')
+        best_1, best_k = (measured.at_best(arm) for arm in ('pass_at_1', 'pass_at_k'))
+        last.append(format_difference(difference(best_k, best_1)))
+        heads.append(f'{_title(setting)}, {measured.num_seeds} seeds')
     head = f'Pass@4 minus Pass@1 Training: {MEASURES[measure]}'
     return '\n'.join(markdown_table([head, *heads], [*lines, last]))
 
