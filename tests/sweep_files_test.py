@@ -48,7 +48,6 @@ FILES = {
 PENDING = {
     ('smollm2', 'variant=ablations'),
     ('smollm2', 'variant=families'),
-    ('knobs', 'difficulty=hard'),
 }
 # One arm is blind from the start, and another has a second run.
 OTHER_STARTS = {'visual': 3}
