@@ -38,6 +38,9 @@ splits have different ones. Of the sets that are never trained on, ``products`` 
 answers; ``calendar_arithmetic`` and ``gcd`` have dozens, of which a third of ``gcd``'s
 are 1. Guessing pays where answers are few: ``family_relationships`` (12),
 ``count_bits`` (9), ``letter_counting`` (8, more than half of them 1) and ``aiw`` (6).
+
+With ``sets=many`` ``products`` and ``calendar_arithmetic`` are trained on, and 200
+steps see 1,600 of the 1,800 training problems.
 """
 
 from collections.abc import Mapping
@@ -124,7 +127,8 @@ def _counts(train: int, validation: int, test: int) -> dict[str, int]:
     }
 
 
-# Argument -> the task's parameters and the tokens of the longest prompt.
+# Argument -> the task's parameters and room for the longest prompt, which has 87, 169
+# and 163 tokens.
 _PROBLEMS: Mapping[str, tuple[Mapping[str, Any], int]] = {
     'trained': ({'sets': SETS, **_counts(320, 16, 128)}, 88),
     'many': ({'sets': MANY, **_counts(120, 16, 64)}, 176),

@@ -11,7 +11,9 @@ same Pass@1. Pass@1 Training that stops early is a front too, of its steps.
 A front has no value for one seed, for a seed's points need not fall. So the interval of
 that difference is from the means without each seed in turn: Student's t of the
 jackknife's pseudo-values (J. W. Tukey, "Bias and confidence in not-quite large
-samples", 1958). A point whose Pass@1 the front does not reach has no difference.
+samples", 1958), moved from their mean to the difference itself. Where a front is steep
+the two are far apart, and the interval means little. A point whose Pass@1 the front
+does not reach has no difference.
 
 It writes ``results/knobs_<setting>_fronts.md`` and ``.png``.
 """

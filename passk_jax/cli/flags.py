@@ -137,7 +137,8 @@ TABLE: Mapping[str, tuple[flags.ArgumentParser, str]] = {
     'jobs': (_INT, 'Runs at a time; one for each usable core by default.'),
     'results': (_PATH, 'Directory of the tables and the figure.'),
     'rates': (_BOOL, 'Print the learning rates that the tuning runs choose.'),
-    'setting': (_TEXT, 'Problems of the sweep: easy, medium, hard or puzzles.'),
+    'setting': (_TEXT, 'Problems of the sweep, for example easy, medium or hard.'),
+    'of': (_TEXT, 'Whose families to compare: puzzles or smollm2.'),
     'without': (_TEXT, 'Arms that a further column leaves out, separated by commas.'),
     'beside': (_PATH, 'Another sweep file; compares the order of its arms.'),
     'dry_run': (
