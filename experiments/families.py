@@ -30,7 +30,7 @@ MEASURES = {'pass_at_1': 'Pass@1', 'pass_at_32': 'Pass@32'}
 # Name of a study -> its sweep, its families, and what the table calls them.
 _STUDIES = {
     'puzzles': (of_puzzles.get_sweep(), FAMILIES, 'families'),
-    'smollm2': (of_smollm2.get_sweep('variant=families'), tuple(MANY), 'sets'),
+    'smollm2': (of_smollm2.get_sweep('variant=families'), MANY, 'sets'),
 }
 
 

@@ -33,6 +33,7 @@ _LANES, _SUBLANES = 128, 8
 _BLOCK_BYTES, _BLOCK_SLOTS = 1 << 19, 512
 # Logits of a step, or results: 1 MiB of float32 of the memory on the chip.
 _STEP_NUMBERS = 1 << 18
+_COMPILER_PARAMS = pltpu.CompilerParams(dimension_semantics=('parallel', 'arbitrary'))
 
 
 @functools.partial(
@@ -206,7 +207,6 @@ def _attend_ring(
     rings = 'pck' if num_rings == K else 'pc1'
     sizes = {'c': heads, 'm': M, 'h': H, 'b': width, 'k': K, 's': 2}
     make_spec = functools.partial(_make_spec, sizes, pl.cdiv(R, width))
-    results = make_spec('pckmh'), make_spec('pckm1')
     kernel = functools.partial(
         _kernel, num_slots=R, width=width, key_axes=axes[0], value_axes=axes[1]
     )
@@ -222,14 +222,12 @@ def _attend_ring(
             in_specs=tuple(
                 map(make_spec, ('pkm1', 'pckmh', *(rings + x for x in axes)))
             ),
-            out_specs=results,
+            out_specs=(make_spec('pckmh'), make_spec('pckm1')),
             scratch_shapes=[
                 pltpu.VMEM((heads, M, size), jnp.float32) for size in (H, 1, 1)
             ],
         ),
-        compiler_params=pltpu.CompilerParams(
-            dimension_semantics=('parallel', 'arbitrary')
-        ),
+        compiler_params=_COMPILER_PARAMS,
         cost_estimate=_estimate_cost(query, ring, min(R, window) or R),
         name='decode_attention',
         interpret=interpret,
@@ -275,8 +273,7 @@ def _kernel(
 ) -> None:
     """Adds a block of keys and values to the softmax of its set.
 
-    ``others`` are the scales, if keys and values are int8; the results; and what is
-    summed.
+    ``others``: scales, if keys and values are int8; results; what is summed.
     """
     *scales, mixed_out, sums_out, mixed, total, top = others
     i, last = pl.program_id(1), pl.num_programs(1) - 1
@@ -312,8 +309,7 @@ def _kernel(
     if num_slots % width:
         # Past the end of the ring there may be anything.
         block_values = jnp.where(number_slots(value_axes) < num_slots, block_values, 0)
-    weighted = weighted.astype(dtype)
-    summed = product(f'cmb,c{value_axes}->cmh', weighted, block_values)
+    summed = product(f'cmb,c{value_axes}->cmh', weighted.astype(dtype), block_values)
     mixed[...] = mixed[...] * scale + summed
     total[...] = total[...] * scale + weights.sum(axis=2, keepdims=True)
     top[...] = new_top
