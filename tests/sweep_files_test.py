@@ -20,6 +20,7 @@ FILES = {
         *('', 'variant=easy', 'variant=medium', 'variant=matched'),
         *('variant=baselines', 'variant=baselines_easy', 'variant=matched_means'),
     ),
+    'f_grpo': ('difficulty=medium', 'difficulty=hard'),
     'families': ('',),
     'group_sizes': ('',),
     'horizon': ('', 'variant=rates'),
@@ -46,6 +47,8 @@ FILES = {
 }
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
+    ('f_grpo', 'difficulty=hard'),
+    ('f_grpo', 'difficulty=medium'),
     ('smollm2', 'variant=ablations'),
     ('smollm2', 'variant=families'),
 }
