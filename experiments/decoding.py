@@ -39,6 +39,13 @@ was decoded so, Pass@4 against Pass@1 Training:
 7. At temperature .5 its Pass@1 is less than .02 lower and its Pass@32 at least .05
    higher.
 8. With both at the temperature that is best for Pass@32, its Pass@32 is higher.
+
+Fifteen families of puzzles (``--setting=families``) came last. Expected, written before
+any of these policies was decoded so, Pass@4 against Pass@1 Training:
+
+9. At greedy decoding the difference in Pass@1 is within .02.
+10. At temperature .5 its Pass@1 is less than .02 lower and its Pass@32 higher.
+11. As 8.
 """
 
 import dataclasses
@@ -110,6 +117,7 @@ SETTINGS = {
     'medium': Setting('experiments/sweeps/estimators.py:variant=medium'),
     'easy': Setting('experiments/sweeps/estimators.py:variant=easy'),
     'puzzles': Setting('experiments/sweeps/puzzles.py:variant=estimators'),
+    'families': Setting('experiments/sweeps/families.py'),
     'hard_again': Setting(
         'experiments/sweeps/knobs.py:difficulty=hard', range(60, 65), _KNOBS
     ),
