@@ -88,7 +88,7 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
     monkeypatch.chdir(tiny.ROOT)
     with pytest.raises(InputError, match=r"setting=mazes must be one of \['hard'"):
         decoding.main(setting='mazes')
-    with pytest.raises(InputError, match=r'has no rows: name the --workdir'):
+    with pytest.raises(InputError, match=r'lacks rows of pass_at_1: name its runs'):
         decoding.main(setting='easy', results=str(tmp_path))
     there = [row for row in rows() if row['decoding'] != 'greedy']
     monkeypatch.setattr(decoding.directories, 'is_done', lambda job: job.run.seed == 12)
