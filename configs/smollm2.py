@@ -167,7 +167,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config.checkpoint.every = 25
     config.log.rollouts_every = 25
     if values['on'] == 'chip':
-        _on_chip(config, longer=values['sets'] != 'trained')
+        _on_chip(config)
     return config
 
 
@@ -204,15 +204,16 @@ def fit_one_core(config: ConfigDict) -> None:
     config.checkpoint.keep = 1
 
 
-def _on_chip(config: ConfigDict, *, longer: bool) -> None:
+def _on_chip(config: ConfigDict) -> None:
     """Uses what base.py has for chips, and leaves room for any model's tokens.
 
-    Other tokenizers and chat templates make other lengths.
+    Other tokenizers and chat templates make other lengths: a prompt may have up to the
+    next power of two.
     """
     for name in ('compute_dtype', 'attention', 'remat', 'head_chunk_tokens'):
         config.model[name] = base.get_config().model[name]
     config.train.micro_batch_prompts = 8
-    config.data.max_prompt_tokens = 256 if longer else 128
+    config.data.max_prompt_tokens = 1 << config.data.max_prompt_tokens.bit_length()
     config.sampling.max_response_tokens = 64
     config.eval.batch_size = 64
     # Each has three times the weights in float32.

@@ -27,11 +27,11 @@ ROWS = f'{of_puzzles.get_sweep().name}.jsonl.gz'
 def test_the_table_has_each_family_and_all(
     of, name, categories, factor, first, tmp_path, capsys
 ):
-    # Family number f gains f + seed thousandths.
+    # Family number f gains twice f + seed thousandths.
     rows = [
         {'arm': arm, 'seed': seed, 'split': 'test', 'step': 4}
         | {
-            f'{family}/{measure}': gain * (number + seed) / 1_000
+            f'{family}/{measure}': gain * (number + seed) / 500
             for number, family in enumerate(categories)
             for measure in families.MEASURES
         }
@@ -43,9 +43,13 @@ def test_the_table_has_each_family_and_all(
     lines = capsys.readouterr().out.splitlines()
     assert (tmp_path / f'{name}_crossed.md').read_text().splitlines() == lines
     assert lines[0].startswith(f'| test split, 15 {factor} x 3 seeds | Pass@1 | Pass@3')
-    assert lines[2].startswith(f'| {first} | +0.001 [-0.001, +0.003]')
-    assert lines[16].startswith('| spell_backward | +0.015 [+0.013, +0.017]')
-    assert lines[-6].startswith(f'| all, over {factor} | +0.008 [+0.006, +0.010]')
+    assert lines[2].startswith(f'| {first} | +0.002 [-0.003, +0.007]')
+    assert lines[16].startswith('| spell_backward | +0.030 [+0.025, +0.035]')
+    (overall,) = (line for line in lines if line.startswith(f'| all, over {factor}'))
+    assert overall.startswith(f'| all, over {factor} | +0.016 [+0.011, +0.021]')
+    # The families 5 to 14 gain 15 thousandths more than 0 to 4, with each seed.
+    new = '| 10 new minus 5 others, over seeds | +0.015 [+0.015, +0.015] |'
+    assert lines[-1].startswith(new) == (of == 'smollm2')
 
 
 def test_a_study_that_is_none_is_refused():

@@ -157,24 +157,38 @@ _FAMILIES = tuple(
     )
     for arm in (_PASS_AT_1, _PASS_AT_K)
 )
-# Name -> the arms, the seeds, and the pairs that are compared besides.
-_VARIANTS: Mapping[str, tuple[tuple[Arm, ...], range, tuple[tuple[str, str], ...]]] = {
-    'two': ((_PASS_AT_1, _PASS_AT_K), range(8), ()),
-    'estimators': (
+
+
+@dataclasses.dataclass(frozen=True)
+class _Variant:
+    """A question: its arms and seeds, the pairs compared besides, and the sets."""
+
+    arms: tuple[Arm, ...]
+    seeds: range
+    contrasts: tuple[tuple[str, str], ...] = ()
+    sets: Mapping[str, Any] = dataclasses.field(default_factory=lambda: SETS)
+    number: str = 'five'
+
+
+_VARIANTS = {
+    'two': _Variant((_PASS_AT_1, _PASS_AT_K), range(8)),
+    'estimators': _Variant(
         (_PASS_AT_1, _PASS_AT_K, *_ESTIMATORS),
         range(5),
-        (('maxrl', 'pass_at_k'), ('canonical_k', 'pass_at_k')),
+        contrasts=(('maxrl', 'pass_at_k'), ('canonical_k', 'pass_at_k')),
     ),
-    'stages': (_STAGES, range(5), (('pass_at_k_then_pass_at_1', 'pass_at_k'),)),
-    'ablations': (
+    'stages': _Variant(
+        _STAGES, range(5), contrasts=(('pass_at_k_then_pass_at_1', 'pass_at_k'),)
+    ),
+    'ablations': _Variant(
         (_PASS_AT_1, _PASS_AT_K, *_ABLATIONS),
         range(5),
-        (
+        contrasts=(
             *((arm.name, 'pass_at_k') for arm in _ABLATIONS),
             *(('k8_rate_2', 'k8'), ('k8_rate_4', 'k8_rate_2')),
         ),
     ),
-    'families': (_FAMILIES, range(90, 95), ()),
+    'families': _Variant(_FAMILIES, range(90, 95), sets=MANY, number='fifteen'),
 }
 # The arms of Pass@1 Training; all others have ``rate_k``.
 _OF_PASS_AT_1 = ('pass_at_1', 'overview', 'noise', 'entropy_bonus')
@@ -188,23 +202,18 @@ def get_sweep(argument: str = '') -> Sweep:
         defaults={'source': SOURCE, 'variant': 'two', 'on': 'core', **_RATES},
         choices={'variant': tuple(_VARIANTS), 'on': tuple(_SETTINGS)},
     )
-    variant = values['variant']
-    arms, seeds, contrasts = _VARIANTS[variant]
-    sets, number = (MANY, 'fifteen') if variant == 'families' else (SETS, 'five')
+    name = values['variant']
+    variant = _VARIANTS[name]
     return Sweep(
-        name='smollm2' if variant == 'two' else f'smollm2_{variant}',
-        title=f'SmolLM2-135M-Instruct, {number} sets of reasoning-gym',
-        arms=tuple(_complete(arm, values) for arm in arms),
+        name='smollm2' if name == 'two' else f'smollm2_{name}',
+        title=f'SmolLM2-135M-Instruct, {variant.number} sets of reasoning-gym',
+        arms=tuple(_complete(arm, values) for arm in variant.arms),
         baseline='pass_at_1',
-        seeds=tuple(seeds),
-        measures={
-            **MEASURES,
-            **DIVERSITY,
-            **category_measures(sets),
-        },
+        seeds=tuple(variant.seeds),
+        measures={**MEASURES, **DIVERSITY, **category_measures(variant.sets)},
         split='test',
         curves='validation',
-        contrasts=contrasts,
+        contrasts=variant.contrasts,
     )
 
 
