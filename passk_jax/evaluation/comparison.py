@@ -22,6 +22,8 @@ COVERAGES = tuple(i / 20 for i in range(1, 21))
 """The values of tau at which Cover@tau is compared."""
 
 _LEVEL = 0.95
+# Of the bootstrap of the problems.
+_SAMPLES, _SEED = 2000, 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,15 +100,11 @@ def make_arm(
     return Arm(name, problems, responses, correct, sources)
 
 
-def compare(
-    arms: Sequence[Arm], *, bootstrap_samples: int = 2000, seed: int = 0
-) -> dict[str, list[Measured]]:
+def compare(arms: Sequence[Arm]) -> dict[str, list[Measured]]:
     """Measures every arm and its difference to the first one, the baseline.
 
     Args:
         arms: arms of the same problems; their numbers of responses may differ.
-        bootstrap_samples: number of bootstrap samples of the problems.
-        seed: seed of the bootstrap.
 
     Returns:
         The measures of each arm: ``pass_at_<k>`` for every k up to the fewest responses
@@ -119,8 +117,6 @@ def compare(
     if len(arms) < 2:
         raise InputError(f'{len(arms)} arm cannot be compared; name at least two')
     check_names([arm.name for arm in arms])
-    if bootstrap_samples < 1:
-        raise InputError(f'{bootstrap_samples=} must be at least 1')
     for arm in arms[1:]:
         names = arms[0].name, arms[0].problems, arm.name, arm.problems
         check_same_problems(*names)
@@ -128,9 +124,7 @@ def compare(
     names, _ = measures(arms[0], largest)
     # [S, P, M] for each arm.
     values = [measures(arm, largest)[1] for arm in arms]
-    drawn = _bootstrap_means(
-        [x.mean(axis=0) for x in values], num_samples=bootstrap_samples, seed=seed
-    )
+    drawn = _bootstrap_means([x.mean(axis=0) for x in values])
     estimate = functools.partial(_estimate, num_problems=len(arms[0].problems))
     measurements: dict[str, list[Measured]] = {}
     for m, name in enumerate(names):
@@ -198,16 +192,13 @@ def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
     return {name: problems[chosen].tolist() for name, chosen in sets.items()}
 
 
-def _bootstrap_means(
-    values: Sequence[np.ndarray], *, num_samples: int, seed: int
-) -> list[np.ndarray]:
-    """Bootstraps means ``[num_samples, M]`` of each ``[P, M]``, all by one draw."""
-    rng, num_problems = np.random.default_rng(seed), len(values[0])
+def _bootstrap_means(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Bootstraps means ``[samples, M]`` of each ``[P, M]``, all by one draw."""
+    rng, num_problems = np.random.default_rng(_SEED), len(values[0])
     means: list[list[np.ndarray]] = [[] for _ in values]
-    for first in range(0, num_samples, 100):
+    for _ in range(0, _SAMPLES, 100):
         # Drawing P problems with replacement gives multinomial counts.
-        size = min(100, num_samples - first)
-        counts = rng.multinomial(num_problems, [1 / num_problems] * num_problems, size)
+        counts = rng.multinomial(num_problems, [1 / num_problems] * num_problems, 100)
         for arm_means, x in zip(means, values, strict=True):
             arm_means.append(counts @ x / num_problems)
     return [np.concatenate(arm_means) for arm_means in means]

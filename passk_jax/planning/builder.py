@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 from passk_jax import config, sharding
 from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
+from passk_jax.learning.update import Update
 from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
 from passk_jax.models.experts import routing_dtype
@@ -127,6 +128,17 @@ class Builder:
         """Makes the optimizer, with the learning rates of all updates."""
         updates = self.train.num_updates
         return optimizers.make_optimizer(self.optimizer, num_updates=updates)
+
+    def update(self) -> Update:
+        """Makes the verb *update*."""
+        return Update.configured(
+            self.policy,
+            self.make_optimizer(),
+            self.mesh,
+            train=self.train,
+            loss=self.loss,
+            sampling=self.sampling,
+        )
 
     def weights(self) -> Weights[jax.ShapeDtypeStruct]:
         """Makes the shapes of the parameters, frozen and trained."""

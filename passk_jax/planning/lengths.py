@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import special
 
 from passk_jax.errors import InputError
 
@@ -95,11 +96,7 @@ def _within(text: str, length: float, limit: int) -> float:
 
 def _lognormal(mean: float, sigma: float, limit: int) -> np.ndarray:
     """Returns evenly spaced quantiles, whose mean under the limit is ``mean``."""
-    # Draws of a normal distribution, by the inverse of its distribution function.
-    shares = (np.arange(4096) + 0.5) / 4096
-    grid = np.linspace(-6, 6, 20_001)
-    below = np.array([0.5 * (1 + math.erf(x / math.sqrt(2))) for x in grid])
-    normal = np.interp(shares, below, grid)
+    normal = special.ndtri((np.arange(4096) + 0.5) / 4096)
 
     def lengths(mu: float) -> np.ndarray:
         return np.clip(np.ceil(np.exp(mu + sigma * normal)), 1, limit)

@@ -26,7 +26,6 @@ from passk_jax.diagnostics.step import Diagnose
 from passk_jax.errors import InputError
 from passk_jax.learning import rollout_parts
 from passk_jax.learning.packing import deinterleave, interleave
-from passk_jax.learning.update import Update
 from passk_jax.models import moved_weights
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import picture_features, reads_once
@@ -77,14 +76,7 @@ def build(builder: Builder, name: str) -> Program:
 
 def _train(builder: Builder) -> Program:
     train, reference = builder.train, builder.reference()
-    update = Update.configured(
-        builder.policy,
-        builder.make_optimizer(),
-        builder.mesh,
-        train=train,
-        loss=builder.loss,
-        sampling=builder.sampling,
-    )
+    update = builder.update()
     rollouts, advantages = builder.rollouts(), builder.shape_by_rollout(jnp.float32)
     # All responses have full length, so packing saves nothing.
     passes = train_passes(

@@ -33,7 +33,6 @@ _FACTORS = (2, 4, 8, 16)
 _LEAST_CHUNK = 64
 # Shares of the present keys and values.
 _CACHE_SHARES = (0.75, 0.5, 0.375, 0.25, 0.125, 0.0625)
-# From the least recomputation to the most.
 # The cost of more devices along an axis, the cheapest first.
 _AXES = {
     'fsdp': 'gathering weights from more chips',

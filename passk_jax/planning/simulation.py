@@ -28,7 +28,6 @@ from jax import numpy as jnp
 from passk_jax import sharding
 from passk_jax.config import CheckpointConfig, EvalConfig
 from passk_jax.learning import blocks
-from passk_jax.learning.update import Update
 from passk_jax.models.decode_attention import block_size
 from passk_jax.models.quantized import empty_layer
 from passk_jax.planning import decoding
@@ -189,14 +188,7 @@ def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
 
     Every response counts as one with a gradient.
     """
-    update = Update.configured(
-        builder.policy,
-        builder.make_optimizer(),
-        builder.mesh,
-        train=builder.train,
-        loss=builder.loss,
-        sampling=builder.sampling,
-    )
+    update = builder.update()
     if not update.deals:
         return 1.0
     P, N = lengths.shape

@@ -152,7 +152,7 @@ class RunLog:
             NonFiniteError: the loss of the previous step is not finite.
         """
         self.flush()
-        spent, cpu_seconds = self._phases.take(), self._phases.take_cpu()
+        spent, cpu_seconds = self._phases.take()
         self._pending = functools.partial(
             self._write_step, step, draws, step_metrics, diagnosis, spent, cpu_seconds
         )

@@ -87,19 +87,13 @@ class Phases(contextlib.AbstractContextManager):
         """Returns the slowest process on process 0; see :meth:`Whereabouts.slowest`."""
         return self._whereabouts.slowest(step)
 
-    def take(self) -> Mapping[str, float]:
-        """Returns the seconds of each phase since the last call, without gaps."""
+    def take(self) -> tuple[Mapping[str, float], float]:
+        """Returns each phase's seconds and all CPU seconds since the last call."""
         with self._lock:
             self._count()
             seconds, self._seconds = self._seconds, {}
-        return seconds
-
-    def take_cpu(self) -> float:
-        """Returns the CPU seconds of this process, all phases, since the last call."""
-        with self._lock:
-            self._count()
-            seconds, self._cpu_seconds = self._cpu_seconds, {}
-        return sum(seconds.values())
+            cpu_seconds, self._cpu_seconds = self._cpu_seconds, {}
+        return seconds, sum(cpu_seconds.values())
 
     def drop(self, name: str) -> None:
         """Drops the seconds of a phase so far."""

@@ -30,18 +30,9 @@ def announce(setup: Setup, *, is_new: bool) -> None:
     parts = setup.config, setup.policy, setup.mesh
     warn_of_memory(*parts, prompt_tokens=problems.width)
     if is_new:
-        check_first_problem(setup.task, problems, setup.tokenizer)
-
-
-def check_first_problem(
-    task: Task, problems: TokenizedProblems, tokenizer: Tokenizer
-) -> None:
-    """Shows the first training problem; see :func:`show_first_problem`.
-
-    Raises InputError if the task judges a gold wrong.
-    """
-    if error := show_first_problem(task, problems, tokenizer, split='training'):
-        raise InputError(error)
+        shown = setup.task, problems, setup.tokenizer
+        if error := show_first_problem(*shown, split='training'):
+            raise InputError(error)
 
 
 def show_first_problem(

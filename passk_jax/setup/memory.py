@@ -5,6 +5,7 @@ programs.
 """
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Mapping
 
@@ -23,6 +24,8 @@ from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.setup.capacity import host_bytes
 from passk_jax.setup.model import as_evaluated
 
+# Problems, and responses to each.
+Sizes = tuple[int, int]
 _LESS = (
     ': smaller train.micro_batch_prompts, sampling.max_cache_bytes or '
     "model.head_chunk_tokens, or model.remat='full', take less"
@@ -126,14 +129,14 @@ def check_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
         sizes = config.eval.batch_size, config.eval.num_responses
     return max(
         training_cache(config, policy, mesh),
-        _cache('evaluation', *sizes, config, as_evaluated(policy), mesh),
+        _cache('evaluation', sizes, config, as_evaluated(policy), mesh),
     )
 
 
 def training_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the KV cache of a device in a training step, in bytes."""
     sizes = config.train.num_prompts, config.sampling.num_rollouts
-    return _cache('training', *sizes, config, policy, mesh)
+    return _cache('training', sizes, config, policy, mesh)
 
 
 def least_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
@@ -143,49 +146,36 @@ def least_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """
     num_prompts, num_rollouts = _shares(mesh)
     sizes = 2 * num_prompts, num_rollouts
-    return _fit(*sizes, config, policy, mesh, limit=0)[0].least_bytes
+    return _fit(sizes, config, policy, mesh, limit=0)[0].least_bytes
 
 
-def _shares(mesh: Mesh) -> tuple[int, int]:
+def _shares(mesh: Mesh) -> Sizes:
     """Returns how many shards a mesh makes of problems and of responses to one."""
-    of_batch, of_rollouts = (
-        sharding.count_shards(mesh, axis) for axis in ('batch', 'rollouts')
-    )
-    return of_batch, of_rollouts
+    count = functools.partial(sharding.count_shards, mesh)
+    return count('batch'), count('rollouts')
 
 
 def _cache(
-    name: str,
-    num_prompts: int,
-    num_rollouts: int,
-    config: ExperimentConfig,
-    policy: Policy,
-    mesh: Mesh,
+    name: str, sizes: Sizes, config: ExperimentConfig, policy: Policy, mesh: Mesh
 ) -> int:
     """Returns the KV cache of a device for a batch, whose name an error gives."""
     limit = config.sampling.max_cache_bytes
     try:
-        work, size = _fit(num_prompts, num_rollouts, config, policy, mesh, limit=limit)
+        work, size = _fit(sizes, config, policy, mesh, limit=limit)
     except ValueError as error:
         raise InputError(f'{name}: sampling.{error}') from error
     return work.cache_bytes(size)
 
 
 def _fit(
-    num_prompts: int,
-    num_rollouts: int,
-    config: ExperimentConfig,
-    policy: Policy,
-    mesh: Mesh,
-    *,
-    limit: int,
+    sizes: Sizes, config: ExperimentConfig, policy: Policy, mesh: Mesh, *, limit: int
 ) -> tuple[Work, Size]:
     """Fits what a device decodes at a time of a batch into so many bytes; 0: all."""
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
         return sampler.fit_grid(
             policy,
-            num_prompts=num_prompts,
-            num_rollouts=num_rollouts,
+            num_prompts=sizes[0],
+            num_rollouts=sizes[1],
             prompt_tokens=config.data.max_prompt_tokens,
             max_response_tokens=config.sampling.max_response_tokens,
             max_cache_bytes=limit,

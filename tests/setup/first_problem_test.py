@@ -42,7 +42,8 @@ def show(task, problems):
 
     limits = {'max_prompt_tokens': 10_000, 'overlong': 'drop'}
     read = read_problems(problems, encode, **limits)
-    first_problem.check_first_problem(task, read, made)
+    if error := first_problem.show_first_problem(task, read, made, split='training'):
+        raise ValueError(error)
 
 
 def math_problems(tmp_path, *records):
