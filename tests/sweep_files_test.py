@@ -47,8 +47,6 @@ FILES = {
 }
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
-    ('f_grpo', 'difficulty=hard'),
-    ('f_grpo', 'difficulty=medium'),
     ('smollm2', 'variant=ablations'),
     ('smollm2', 'variant=families'),
 }
