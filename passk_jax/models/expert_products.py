@@ -78,18 +78,6 @@ def mix(
     return tuple(results[i] for i in range(len(xs)))
 
 
-def _mix_forward(
-    xs: Streams,
-    chosen: Streams,
-    weights: Streams,
-    kernels: Kernels,
-    axes: tuple[Axes, ...],
-    implementation: str,
-) -> tuple[Streams, tuple[Any, ...]]:
-    ys = mix(xs, chosen, weights, kernels, axes, implementation)
-    return ys, (xs, chosen, weights, kernels)
-
-
 def _mix_backward(
     axes: tuple[Axes, ...],
     implementation: str,
@@ -121,7 +109,7 @@ def _mix_backward(
     return grad_xs, None, grad_weights, grad_kernels
 
 
-mix.defvjp(_mix_forward, _mix_backward)
+mix.defvjp(lambda *args: (mix(*args), args[:4]), _mix_backward)
 
 
 def _copies(kernels: Kernels, xs: Streams) -> Kernels:

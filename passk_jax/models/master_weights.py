@@ -98,12 +98,6 @@ def project(xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes) -> Streams
     return tuple(map(product, xs))
 
 
-def _project_forward(
-    xs: Streams, kernel: jax.Array, rank_in: int, axes: Axes
-) -> tuple[Streams, tuple[Streams, jax.Array]]:
-    return project(xs, kernel, rank_in, axes), (xs, kernel)
-
-
 def _project_backward(
     rank_in: int, axes: Axes, residuals: tuple[Streams, jax.Array], gs: Streams
 ) -> tuple[Streams, jax.Array]:
@@ -124,7 +118,7 @@ def _project_backward(
     return tuple(grad_xs), functools.reduce(jnp.add, parts)
 
 
-project.defvjp(_project_forward, _project_backward)
+project.defvjp(lambda *args: (project(*args), args[:2]), _project_backward)
 
 
 def _outer(
@@ -185,19 +179,10 @@ def repeat_for_shards(
     return shard(copies, 'batch', 'rollouts', *gathered(axes))
 
 
-def _repeat_forward(
-    weight: jax.Array, axes: Axes, shards: tuple[int, int]
-) -> tuple[jax.Array, None]:
-    return repeat_for_shards(weight, axes, shards), None
-
-
-def _repeat_backward(
-    axes: Axes, shards: tuple[int, int], _: None, g: jax.Array
-) -> tuple[jax.Array]:
-    return (sum_over_shards(g, axes),)
-
-
-repeat_for_shards.defvjp(_repeat_forward, _repeat_backward)
+repeat_for_shards.defvjp(
+    lambda *args: (repeat_for_shards(*args), None),
+    lambda axes, shards, _, g: (sum_over_shards(g, axes),),
+)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
@@ -238,12 +223,6 @@ def _score_few(
     return scores.reshape(*x.shape[:-1], -1)
 
 
-def _score_forward(
-    x: jax.Array, weight: jax.Array, copy: jax.Array, axes: Axes
-) -> tuple[jax.Array, tuple[jax.Array, jax.Array, jax.Array]]:
-    return score_tokens(x, weight, copy, axes), (x, weight, copy)
-
-
 def _score_backward(
     axes: Axes, residuals: tuple[jax.Array, jax.Array, jax.Array], g: jax.Array
 ) -> tuple[jax.Array, jax.Array, None]:
@@ -262,7 +241,7 @@ def _score_backward(
     return grad_x, shard(grad, 'batch', 'rollouts', *gathered(axes)), None
 
 
-score_tokens.defvjp(_score_forward, _score_backward)
+score_tokens.defvjp(lambda *args: (score_tokens(*args), args[:3]), _score_backward)
 
 
 def _dot_by_shard(
@@ -291,12 +270,6 @@ def spread(weight: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
     return jnp.broadcast_to(weight.astype(dtype), shape)
 
 
-def _spread_forward(
-    weight: jax.Array, shape: tuple[int, ...], dtype: Any
-) -> tuple[jax.Array, jax.Array]:
-    return spread(weight, shape, dtype), weight
-
-
 def _spread_backward(
     shape: tuple[int, ...], dtype: Any, weight: jax.Array, g: jax.Array
 ) -> tuple[jax.Array]:
@@ -304,7 +277,7 @@ def _spread_backward(
     return (g.sum(rows, dtype=jnp.float32).astype(weight.dtype),)
 
 
-spread.defvjp(_spread_forward, _spread_backward)
+spread.defvjp(lambda *args: (spread(*args), args[0]), _spread_backward)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -321,12 +294,6 @@ def look_up(
     """
     copy = working_copy(table, axes, dtype)
     return tuple(copy[x] for x in tokens)
-
-
-def _look_up_forward(
-    table: jax.Array, tokens: tuple[jax.Array, ...], axes: Axes, dtype: Any
-) -> tuple[Streams, tuple[jax.Array, tuple[jax.Array, ...]]]:
-    return look_up(table, tokens, axes, dtype), (table, tokens)
 
 
 def _look_up_backward(
@@ -346,4 +313,4 @@ def _look_up_backward(
     return shard(shard(grad, *gathered(axes)).astype(table.dtype), *axes), None
 
 
-look_up.defvjp(_look_up_forward, _look_up_backward)
+look_up.defvjp(lambda *args: (look_up(*args), args[:2]), _look_up_backward)
