@@ -1,6 +1,6 @@
 """Batches of prompts from a random-access source of problems.
 
-    source -> length limit -> shuffle by epoch -> batch -> this host's rows -> tokens
+    source -> length limit -> shuffle by epoch -> batch -> tokens
 
 Training (:func:`make_batches`) follows the orders of :mod:`passk_jax.data.orders`:
 ``batches[step]`` is a pure function of the step, the seed and the source, so a resumed
@@ -79,42 +79,26 @@ class TokenizedProblems:
         return PromptBatch(problems, batch)
 
 
-class _Counted:
-    """A base class with the sizes of a set of batches.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Batches:
+    """``batches[step]`` for any step >= 0; see :func:`make_batches`.
 
-    Attributes:
-        tokenized: the problems.
-        num_problems: problems in an epoch or evaluation, without those too long.
-        num_dropped: problems that were too long.
-        prompt_width: S, the same in every batch.
+    ``chances`` are those of :meth:`draw_by_chance`; ``None``: epochs.
     """
 
-    def __init__(self, tokenized: TokenizedProblems):
-        self.tokenized = tokenized
-        self.num_problems = len(tokenized.indices)
-        self.num_dropped = tokenized.num_dropped
-        self.prompt_width = tokenized.width
+    tokenized: TokenizedProblems
+    order: Order
+    chances: np.ndarray | None = None
 
-
-class Batches(_Counted):
-    """``batches[step]`` for any step >= 0; see :func:`make_batches`."""
-
-    def __init__(
-        self,
-        tokenized: TokenizedProblems,
-        *,
-        order: Order,
-        host_rows: slice,
-        chances: np.ndarray | None = None,
-    ):
-        super().__init__(tokenized)
-        self._order, self._host_rows, self._chances = order, host_rows, chances
+    @property
+    def num_problems(self) -> int:
+        """Problems of an epoch, without those too long."""
+        return len(self.tokenized.indices)
 
     def __getitem__(self, step: int) -> PromptBatch:
         if step < 0:
             raise IndexError(f'{step=} is negative')
-        rows = self._order.rows(int(step), self._chances)
-        return self.tokenized.batch(rows[self._host_rows])
+        return self.tokenized.batch(self.order.rows(int(step), self.chances))
 
     def draw_others(
         self, step: int, *, seed: Sequence[int]
@@ -131,15 +115,11 @@ class Batches(_Counted):
         Yields:
             A batch like ``self[step]``, and a bool for each problem: False for padding.
         """
-        of_step = self._order.rows(int(step), self._chances)
-        other_rows = self._order.draw_others(
-            int(step), seed=seed, chances=self._chances
-        )
-        while rows := list(itertools.islice(other_rows, len(of_step))):
-            is_other = np.arange(len(of_step)) < len(rows)
-            filled = np.array([*rows, *of_step[: len(of_step) - len(rows)]])
-            batch = self.tokenized.batch(filled[self._host_rows])
-            yield batch, is_other[self._host_rows]
+        of_step = self.order.rows(int(step), self.chances)
+        others = self.order.draw_others(int(step), seed=seed, chances=self.chances)
+        while rows := list(itertools.islice(others, len(of_step))):
+            filled = [*rows, *of_step[: len(of_step) - len(rows)]]
+            yield self.tokenized.batch(filled), np.arange(len(of_step)) < len(rows)
 
     def draw_by_chance(self, chances: np.ndarray) -> 'Batches':
         """Returns batches drawn with these weights at each step, without epochs.
@@ -148,12 +128,7 @@ class Batches(_Counted):
             chances: a positive weight for each problem of an epoch, by its number. A
                 part draws its problems in proportion to them.
         """
-        return Batches(
-            self.tokenized,
-            order=self._order,
-            host_rows=self._host_rows,
-            chances=chances,
-        )
+        return dataclasses.replace(self, chances=chances)
 
     def numbers(self, problems: Sequence[Problem]) -> np.ndarray:
         """Returns the numbers ``[P]`` of problems among the problems of an epoch."""
@@ -166,8 +141,6 @@ def make_batches(
     num_prompts: int,
     seed: int | Sequence[int],
     weights: Mapping[str, int] | None = None,
-    process_index: int = 0,
-    process_count: int = 1,
 ) -> Batches:
     """Makes shuffled batches, with a new order in each epoch.
 
@@ -177,38 +150,31 @@ def make_batches(
 
     Args:
         tokenized: the problems, from :func:`read_problems`.
-        num_prompts: P, over all hosts.
+        num_prompts: P.
         seed: seed of the order: a number, or the experiment's seed and a purpose.
         weights: for a mixture, name of each part -> its number of problems among
             ``sum(weights)``; a category begins with the name of its part.
-        process_index: index of this host, which gets its rows of each batch.
-        process_count: hosts that share a batch; 1 gives every host the whole batch.
 
     Returns:
-        Problems and prompts (numpy, ``[P / process_count, S]``) by step.
+        Problems and prompts (numpy, ``[P, S]``) by step.
 
     Raises:
-        InputError: a batch needs more problems than there are, in total or in a part,
-            or the hosts do not divide the batch.
+        InputError: a batch needs more problems than there are, in total or in a part.
     """
-    if num_prompts < 1 or num_prompts % process_count:
-        raise InputError(f'{num_prompts=} cannot be shared by {process_count=}')
-    if not 0 <= process_index < process_count:
-        raise InputError(f'{process_index=} is not below {process_count=}')
+    if num_prompts < 1:
+        raise InputError(f'{num_prompts=} must be positive')
     if num_prompts > len(tokenized.indices):
         raise InputError(
             f'{num_prompts=} is more than the {len(tokenized.indices)} problems there '
             f'are ({tokenized.num_dropped} were dropped as too long)'
         )
-    local = num_prompts // process_count
-    host_rows = slice(process_index * local, (process_index + 1) * local)
     order = Order(
         _parts(tokenized, weights),
         weights=weights or {'': 1},
         num_prompts=num_prompts,
         seed=[seed] if isinstance(seed, int) else seed,
     )
-    return Batches(tokenized, order=order, host_rows=host_rows)
+    return Batches(tokenized, order)
 
 
 def _parts(
@@ -223,12 +189,13 @@ def _parts(
     return {name: np.array(part_rows, int) for name, part_rows in rows.items()}
 
 
-class EvaluationBatches(_Counted):
+class EvaluationBatches:
     """Problems in order; ``dropped`` counts those that were too long by category."""
 
     def __init__(self, tokenized: TokenizedProblems, *, batch_size: int):
-        super().__init__(tokenized)
-        self._batch_size, source = batch_size, tokenized.source
+        self.tokenized, self._batch_size = tokenized, batch_size
+        self.num_problems = len(tokenized.indices)
+        self.num_dropped, source = tokenized.num_dropped, tokenized.source
         dropped = np.delete(np.arange(len(source)), tokenized.indices)
         self.dropped = count_categories(source[int(i)] for i in dropped)
 

@@ -90,23 +90,6 @@ def test_another_seed_is_another_order_in_every_epoch():
     assert len(set(orders.values())) == 16
 
 
-def test_hosts_share_the_batch_that_one_host_would_have():
-    source = _source(30)
-    whole = _batches(source, num_prompts=6)
-    for count in (2, 3):
-        hosts = [
-            _batches(source, num_prompts=6, process_index=i, process_count=count)
-            for i in range(count)
-        ]
-        for step in (0, 4, 11):
-            parts = [host[step][1] for host in hosts]
-            for field in ('tokens', 'lengths', 'problem_ids'):
-                joined = np.concatenate([getattr(part, field) for part in parts])
-                np.testing.assert_array_equal(joined, getattr(whole[step][1], field))
-            ids = [set(part.problem_ids.tolist()) for part in parts]
-            assert len(set.union(*ids)) == sum(map(len, ids)) == 6
-
-
 def _others(batches, step, seed=(0, 6)):
     """Ids of the batches of others, and of those in them that are no filling."""
     whole, new = [], []
@@ -145,22 +128,10 @@ def test_where_all_problems_are_the_steps_own_there_are_no_others():
     assert _others(_batches(_source(4)), 3) == ([], [])
 
 
-def test_hosts_share_the_others_that_one_host_would_have():
-    source = _source(16)
-    whole, whole_new = _others(_batches(source, num_prompts=6), 2)
-    hosts = [
-        _others(_batches(source, num_prompts=6, process_index=i, process_count=3), 2)
-        for i in range(3)
-    ]
-    for found, batches in enumerate((whole, whole_new)):
-        parts = zip(*(host[found] for host in hosts), strict=True)
-        assert [list(itertools.chain(*part)) for part in parts] == batches
-
-
 def test_overlong_prompts_are_dropped_and_counted():
     batches = _batches(_source(21), max_prompt_tokens=4)
-    assert (batches.num_problems, batches.num_dropped) == (12, 9)
-    assert batches.prompt_width == 4
+    assert (batches.num_problems, batches.tokenized.num_dropped) == (12, 9)
+    assert batches.tokenized.width == 4
     seen = _flat_ids(batches, range(3))
     assert sorted(seen) == [i for i in range(21) if 1 + i % 7 <= 4]
 
@@ -168,7 +139,8 @@ def test_overlong_prompts_are_dropped_and_counted():
 def test_overlong_prompts_are_an_error_if_so_asked():
     with pytest.raises(ValueError, match='problem 4 has 5 tokens'):
         _batches(_source(21), max_prompt_tokens=4, overlong='error')
-    assert _batches(_source(21), max_prompt_tokens=7, overlong='error').num_dropped == 0
+    kept = _batches(_source(21), max_prompt_tokens=7, overlong='error')
+    assert kept.tokenized.num_dropped == 0
 
 
 @pytest.mark.parametrize(
@@ -177,7 +149,7 @@ def test_overlong_prompts_are_an_error_if_so_asked():
 )
 def test_the_width_is_the_longest_prompt_rounded_up(longest, limit, width):
     batches = _batches(_source(200, longest), max_prompt_tokens=limit)
-    assert batches.prompt_width == width
+    assert batches.tokenized.width == width
     shapes = {batches[step][1].tokens.shape for step in range(60)}
     assert shapes == {(4, width)}
 
@@ -190,8 +162,6 @@ def test_the_width_is_the_longest_prompt_rounded_up(longest, limit, width):
         (_source(9), {'max_prompt_tokens': 1}, r'the 2 problems.*7 were dropped'),
         (_source(9), {'max_prompt_tokens': 0}, 'all 9 prompts are longer'),
         (_source(9), {'num_prompts': 0}, 'num_prompts=0'),
-        (_source(9), {'process_count': 3}, 'process_count=3'),
-        (_source(9), {'process_index': 1}, 'process_index=1'),
         ([Problem(5, '', {}, 'any')] * 4, {}, 'problem 5 has no tokens'),
     ],
 )
@@ -222,7 +192,7 @@ def test_evaluation_covers_each_problem_once_in_order(count, num_batches):
     for _ in range(2):
         seen = []
         for (problems, prompts), valid in batches:
-            assert prompts.tokens.shape == (4, batches.prompt_width)
+            assert prompts.tokens.shape == (4, batches.tokenized.width)
             assert prompts.problem_ids.tolist() == [p.id for p in problems]
             seen += [problem.id for problem in problems[:valid]]
         assert seen == list(range(count))

@@ -373,11 +373,11 @@ def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
             overlong=overlong,
         )
         assert batches.num_problems == whole.num_problems
-        assert batches.num_dropped == whole.num_dropped
+        assert batches.tokenized.num_dropped == whole.num_dropped
         return batches
 
     batches = kept('drop', limit)
-    assert (batches.num_problems, batches.num_dropped) == (1, 2)
+    assert (batches.num_problems, batches.tokenized.num_dropped) == (1, 2)
     (problem,), prompts = batches[0]
     assert problem.prompt == short
     assert prompts.tokens[0, : prompts.lengths[0]].tolist() == encode(problem)
