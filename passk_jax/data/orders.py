@@ -14,9 +14,10 @@ of them.
 import bisect
 import heapq
 import math
+import operator
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -28,15 +29,7 @@ if TYPE_CHECKING:
 # The last number of each address that seeds a draw, by its purpose.
 _PLACES, _CHANCES = 1, 2
 
-Item = TypeVar('Item', covariant=True)
-
-
-class Indexed(Protocol[Item]):
-    """A sequence of items with a length, read by index."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> Item: ...
+Item = TypeVar('Item')
 
 
 class Order:
@@ -111,11 +104,10 @@ class Order:
         """
         used_rows = set(self.rows(step, chances).tolist())
         address = (*seed, step)
-        orders: list[Indexed[int]] = []
+        orders: list[Iterable[int]] = []
         for part, (name, rows) in enumerate(zip(self._names, self._rows, strict=True)):
             if chances is None:
-                shuffled = _shuffled(len(rows), _address_part(address, name))
-                orders.append(_Looked(rows, shuffled))
+                orders.append(_read(rows, _address_part(address, name)))
             else:
                 orders.append(self._draw_by_chance(part, address, chances))
         for row in _interleaved(orders, self._weights):
@@ -194,20 +186,14 @@ def part_of(category: str) -> str:
     return category.partition('/')[0]
 
 
-class _Looked:
-    """Rows in a random-access order, each read when it is needed.
+def _read(rows: np.ndarray, address: tuple[int, ...]) -> Iterator[int]:
+    """Yields rows in a random order, each read when it is needed.
 
     Iterating over Grain's object would read ahead in threads.
     """
-
-    def __init__(self, rows: np.ndarray, order: 'grain.MapDataset[int]'):
-        self._rows, self._order = rows, order
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> int:
-        return self._rows[_item(self._order, index)]
+    order = _shuffled(len(rows), address)
+    for index in range(len(rows)):
+        yield rows[_item(order, index)]
 
 
 def _shuffled(count: int, address: Sequence[int]) -> 'grain.MapDataset[int]':
@@ -246,19 +232,16 @@ def _places(weights: Sequence[int]) -> list[list[int]]:
 
 
 def _interleaved(
-    orders: Sequence[Indexed[Item]], weights: Sequence[int]
+    orders: Sequence[Iterable[Item]], weights: Sequence[int]
 ) -> Iterator[Item]:
     """Merges the items of all orders, with density w for an order of weight w.
 
     >>> list(_interleaved(['aaaa', 'bb'], [2, 1]))
     ['a', 'b', 'a', 'a', 'b', 'a']
     """
-    heads = [(0.5 / weights[j], j, 0) for j, order in enumerate(orders) if len(order)]
-    heapq.heapify(heads)
-    while heads:
-        _, j, index = heads[0]
-        yield orders[j][index]
-        if index + 1 < len(orders[j]):
-            heapq.heapreplace(heads, ((index + 1.5) / weights[j], j, index + 1))
-        else:
-            heapq.heappop(heads)
+
+    def place(order: Iterable[Item], weight: int) -> Iterator[tuple[float, Item]]:
+        return (((i + 0.5) / weight, item) for i, item in enumerate(order))
+
+    merged = heapq.merge(*map(place, orders, weights), key=operator.itemgetter(0))
+    return (item for _, item in merged)
