@@ -9,12 +9,12 @@ import pytest
 from jax import numpy as jnp
 
 from passk_jax.advantages import make_estimator
+from passk_jax.config import AGGREGATIONS
 from passk_jax.diagnostics.gradients import (
     cosines,
     gradient_products,
     signal_and_noise,
 )
-from passk_jax.learning import losses
 from passk_jax.learning.batch_loss import BatchLoss, response_mask
 from passk_jax.models import policy as policies
 from passk_jax.types import Prompts, Rollouts
@@ -79,8 +79,8 @@ def shares_by_hand(advantages, aggregation, num_chunks):
 @pytest.mark.parametrize(
     ('aggregation', 'num_chunks'),
     slow_rows(
-        [*zip(losses.AGGREGATIONS, (2, 8), strict=True)],
-        quick=[(losses.AGGREGATIONS[0], 2)],
+        [*zip(AGGREGATIONS, (2, 8), strict=True)],
+        quick=[(AGGREGATIONS[0], 2)],
     ),
 )
 def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_chunks):

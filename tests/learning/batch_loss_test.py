@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+from passk_jax.config import AGGREGATIONS
 from passk_jax.learning import losses
 from passk_jax.learning.batch_loss import (
     Batch,
@@ -43,7 +44,7 @@ def make_loss(**changes):
     return BatchLoss(make_policy(), 1.0, dataclasses.replace(LOSS, **changes))
 
 
-@pytest.mark.parametrize('aggregation', losses.AGGREGATIONS)
+@pytest.mark.parametrize('aggregation', AGGREGATIONS)
 def test_on_policy_the_loss_is_minus_the_mean_advantage_of_the_tokens(aggregation):
     loss, batch = (
         make_loss(aggregation=aggregation),

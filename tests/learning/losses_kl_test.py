@@ -74,9 +74,3 @@ def test_k3_is_not_negative_and_keeps_the_digits_of_a_small_difference():
     exact = np.expm1(-np.asarray(d, np.float64)) + np.asarray(d, np.float64)
     assert (k3 >= 0).all()
     np.testing.assert_allclose(k3, exact, rtol=1e-3)
-
-
-def test_an_unknown_estimator_is_refused():
-    x = jnp.zeros((1, 1, 1))
-    with pytest.raises(ValueError, match="estimator='k4' must be one of"):
-        losses.kl_penalty(x, x, x == 0, estimator='k4')
