@@ -8,7 +8,6 @@ import contextlib
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Self
 
 import jax
 
@@ -39,7 +38,7 @@ def parse_steps(steps: str, *, last: int) -> range:
     return range(int(match[1]), int(match[2]))
 
 
-class Profile(contextlib.AbstractContextManager):
+class Profile(contextlib.AbstractContextManager['Profile']):
     """A context manager that traces some steps of a loop."""
 
     def __init__(self, directory: pathlib.Path, steps: range):
@@ -59,9 +58,6 @@ class Profile(contextlib.AbstractContextManager):
             self._runs = True
         with jax.profiler.StepTraceAnnotation('train', step_num=step):
             yield
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._runs:
