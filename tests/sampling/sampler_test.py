@@ -142,7 +142,7 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
         assert_same(run(policy, params, prompts, **settings), oracles[tokens])
     (done,) = found
     # The cache was made longer, and all rows but few moved to smaller sizes.
-    assert done.ring == ring > grid.first_ring(ring)
+    assert done.ring == ring > grid.shortest_ring(ring)
     assert done.size.total <= 12
 
 
@@ -373,7 +373,7 @@ def test_other_lengths_compile_a_bounded_number_of_programs(
     work = runs[0][1].work
     smaller = grid.smaller_sizes(work, work.everything, part=pace.part)
     sizes = (work.everything, *smaller)
-    rings = [grid.first_ring(LIMIT)]
+    rings = [grid.shortest_ring(LIMIT)]
     while rings[-1] < LIMIT:
         rings.append(min(pace.times * rings[-1], LIMIT))
     assert len(rings) <= compiled <= len(sizes) * len(rings)

@@ -191,8 +191,8 @@ def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
     yield Size(-(-rows // most), most)
 
 
-def first_ring(response_tokens: int) -> int:
-    """Returns how many tokens the first ring holds; a longer response makes it grow."""
+def shortest_ring(response_tokens: int) -> int:
+    """Returns the fewest tokens of a first ring; a longer response makes it grow."""
     ring = max(_LEAST_RING, response_tokens // _FIRST_RING)
     return min(-(-ring // _LEAST_RING) * _LEAST_RING, response_tokens)
 

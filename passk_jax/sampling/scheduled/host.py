@@ -64,7 +64,7 @@ def decode(
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
     """Returns the shortest first ring that pays for its growth before it is full."""
-    ring = grid.first_ring(work.response_tokens)
+    ring = grid.shortest_ring(work.response_tokens)
     while ring < work.response_tokens:
         longer = min(account.pace.times * ring, work.response_tokens)
         cost = cost_to_move(account, work, size, longer)

@@ -145,7 +145,7 @@ def test_one_problem_with_a_long_prompt_shrinks():
 @pytest.mark.parametrize(('times', 'most'), [(2, 6), (4, 4)])
 @pytest.mark.parametrize('tokens', [16, 48, 64, 128, 256, 4096, 32768])
 def test_rings_grow_to_the_limit_in_few_steps(tokens, times, most):
-    rings = [grid.first_ring(tokens)]
+    rings = [grid.shortest_ring(tokens)]
     while rings[-1] < tokens:
         rings.append(min(times * rings[-1], tokens))
     assert rings[-1] == tokens
