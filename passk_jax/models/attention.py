@@ -23,6 +23,10 @@ from passk_jax.types import Leaf
 # holds about three arrays of this size.
 MAX_LOGITS = 1 << 28
 
+CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
+PREFIX_AXES = ('batch', 'kv_heads', None, None)
+"""Logical axes of every array of :class:`KeyValues`: in a cache, in a prefix."""
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)

@@ -21,10 +21,8 @@ from jax.experimental.pallas import tpu as pltpu
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax import sharding
-from passk_jax.models.attention import KeyValues, attend_masked
+from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues, attend_masked
 
-_CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
-_PREFIX_AXES = ('batch', 'kv_heads', None, None)
 _ROW_AXES = ('batch', 'rollouts')
 _LOWEST = float(jnp.finfo(jnp.float32).min)
 _LANES, _SUBLANES = 128, 8
@@ -138,7 +136,7 @@ def attend_filled(
     # Heads as the cache has them: a mesh that does not divide C splits no heads.
     query = query.reshape(P, N, C, J // C, H).transpose(0, 2, 1, 3, 4)
     trees = query, cache, seen, prefix, seen_prefix
-    axes = _CACHE_AXES, _CACHE_AXES, _ROW_AXES, _PREFIX_AXES, _ROW_AXES
+    axes = CACHE_AXES, CACHE_AXES, _ROW_AXES, PREFIX_AXES, _ROW_AXES
     in_specs = tuple(map(split, axes, trees))
     mixed = sharding.on_devices(attend_locally, in_specs, in_specs[0])(*trees)
     return mixed.transpose(0, 2, 1, 3, 4).reshape(P, N, 1, J, H)

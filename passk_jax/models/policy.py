@@ -30,6 +30,7 @@ from passk_jax import sharding
 from passk_jax.errors import InputError
 from passk_jax.models import lora
 from passk_jax.models.arch import Arch
+from passk_jax.models.attention import CACHE_AXES
 from passk_jax.models.attention_kernels import take_first_sequences
 from passk_jax.models.chunks import map_chunks
 from passk_jax.models.experts import ROUTING, empty_routing
@@ -267,12 +268,11 @@ def empty_cache(
     policy: Policy, *, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Cache:
     """Makes a decode cache for at least the last ``num_tokens`` tokens of a rollout."""
-    arch, axes = policy.arch, ('batch', 'kv_heads', 'rollouts', None, None)
+    arch, rows = policy.arch, (num_prompts, num_rollouts)
     size = (num_prompts, arch.num_kv_heads, num_rollouts), cache_slots(num_tokens)
     make = functools.partial(empty_layer, arch, *size, policy.quantizes_cache)
     layers = tuple(make() for _ in range(arch.num_layers))
-    layers = jax.tree.map(lambda x: shard(x, *axes), layers)
-    rows = num_prompts, num_rollouts
+    layers = jax.tree.map(lambda x: shard(x, *CACHE_AXES), layers)
     lengths = shard(jnp.zeros(rows, jnp.int32), 'batch', 'rollouts')
     routing = empty_routing(arch, *rows) if policy.replay_routing else None
     return Cache(layers, jnp.int32(0), lengths, routing)

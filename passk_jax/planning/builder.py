@@ -21,6 +21,7 @@ from passk_jax.learning import state as states
 from passk_jax.learning.update import Update
 from passk_jax.models import decode_mesh
 from passk_jax.models import policy as policies
+from passk_jax.models.attention import PREFIX_AXES
 from passk_jax.models.experts import routing_dtype
 from passk_jax.models.frozen import (
     Weights,
@@ -35,7 +36,6 @@ from passk_jax.planning.flops import model_flops, picture_flops
 from passk_jax.sampling import sampler
 from passk_jax.sampling.plain_loop import Record, empty_record
 from passk_jax.sampling.scheduled.grid import Size, Work
-from passk_jax.sampling.scheduled.state import PREFIX_AXES
 from passk_jax.sharding import AnyMesh
 from passk_jax.types import Images, Prompts, Rollouts
 

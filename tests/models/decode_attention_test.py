@@ -11,7 +11,7 @@ from jax import numpy as jnp
 
 from passk_jax import sharding
 from passk_jax.models import attention_kernels, decode_attention
-from passk_jax.models.attention import KeyValues
+from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues
 from passk_jax.models.decode_attention import newest_seen
 from passk_jax.models.quantized import quantize
 from tests.slow import slow_rows, slow_values
@@ -193,9 +193,9 @@ def place(inputs):
     mesh, rows = jax.sharding.get_mesh(), decode_attention._ROW_AXES
     axes = (
         ('batch', 'rollouts', None, 'heads', None),
-        decode_attention._CACHE_AXES,
+        CACHE_AXES,
         rows,
-        decode_attention._PREFIX_AXES,
+        PREFIX_AXES,
         rows,
     )
 

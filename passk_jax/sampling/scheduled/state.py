@@ -18,15 +18,13 @@ from jax import numpy as jnp
 from jaxtyping import Array, Int
 
 from passk_jax import sharding
-from passk_jax.models.attention import KeyValues, map_slots
+from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues, map_slots
 from passk_jax.models.master_weights import Axes
 from passk_jax.models.policy import Prefix
 from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
 from passk_jax.types import Leaf
 
-_CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
-PREFIX_AXES = ('batch', 'kv_heads', None, None)
 ROW_AXES = ('batch', 'rollouts')
 
 
@@ -141,7 +139,7 @@ def move_rows(x: Int[Array, 'G K'], source: Int[Array, 'G K']) -> Int[Array, 'G 
 @jax.jit
 def move_cache(layer: KeyValues, source: Int[Array, 'G K']) -> KeyValues:
     """Moves the rows of a layer's cache; ``source`` as in :func:`move_rows`."""
-    return jax.tree.map(lambda x: _pick_on_devices(x, _CACHE_AXES, source), layer)
+    return jax.tree.map(lambda x: _pick_on_devices(x, CACHE_AXES, source), layer)
 
 
 @functools.partial(jax.jit, static_argnames='ring')
@@ -157,7 +155,7 @@ def lengthen(layer: KeyValues, oldest: np.int32 | None, *, ring: int) -> KeyValu
             x = jnp.roll(x, -oldest, axis)
         pads = [(0, 0)] * x.ndim
         pads[axis] = (0, ring - x.shape[axis])
-        return shard(jnp.pad(x, pads), *_CACHE_AXES)
+        return shard(jnp.pad(x, pads), *CACHE_AXES)
 
     return map_slots(longer, layer)
 
@@ -188,7 +186,7 @@ def placed(state: State) -> State:
     def place(x: jax.Array) -> jax.Array:
         return shard(x, *(*ROW_AXES, *(None,) * x.ndim)[: x.ndim])
 
-    layers = jax.tree.map(lambda x: shard(x, *_CACHE_AXES), state.layers)
+    layers = jax.tree.map(lambda x: shard(x, *CACHE_AXES), state.layers)
     other_fields = jax.tree.map(place, dataclasses.replace(state, layers=()))
     return dataclasses.replace(other_fields, layers=layers)
 
