@@ -108,16 +108,6 @@ def cache_slots(num_tokens: int) -> int:
     return -(-max(num_tokens, 1) // 16) * 16
 
 
-class Embed(nnx.Module):
-    """The token table."""
-
-    def __init__(self, arch: Arch, *, rngs: nnx.Rngs):
-        shape = (arch.vocab_size, arch.embed_dim)
-        initializer = jax.nn.initializers.normal(0.02)
-        table = initializer(rngs.params(), shape, jnp.dtype(arch.param_dtype))
-        self.embedding = nnx.Param(table)
-
-
 class Transformer(nnx.Module):
     """The decoder, from tokens to hidden states; :meth:`logits` applies the head.
 
@@ -131,7 +121,13 @@ class Transformer(nnx.Module):
     def __init__(self, arch: Arch, *, stacked: bool, rngs: nnx.Rngs):
         self.arch = arch
         self.stacked = stacked
-        self.embed = Embed(arch, rngs=rngs)
+        self.embed = nnx.Embed(
+            arch.vocab_size,
+            arch.embed_dim,
+            param_dtype=jnp.dtype(arch.param_dtype),
+            embedding_init=jax.nn.initializers.normal(0.02),
+            rngs=rngs,
+        )
         if stacked:
             stack = (arch.num_layers,)
             self.layers: Any = Block(arch, arch.layers[0], stack=stack, rngs=rngs)
