@@ -97,6 +97,10 @@ COMMANDS = tuple(
         (r'\\(?:nonumber|notag|newline|par|noindent|relax|null|(?:math)?strut|space|[hv]fill?'
          r'|(?:small|med|big)skip|centering|checkmark|qed)(?![a-zA-Z])', ' '),
         (r'\\(?:hskip|kern|mkern|mskip) *-?[0-9.]+ *(?:em|ex|pt|mu|cm|mm)', ' '),
+        # The height of a row, a line between rows.
+        (r'(?<!\\)\\\\ *\*? *\[ *-?[0-9.]+ *(?:pt|e[mx]|mm|cm|in|mu|bp|sp|pc) *\]',
+         r'\\\\ '),
+        (r'\\hline(?![a-zA-Z])|\\noalign *\{[^{}]*\}', ' '),
         (r'\\(?:blacksquare|square|Box) *[.]?\s*$', ''),
         (r'</?(?:b|i|u|em|strong|span|p|answer|mark)>', ''),
         # siunitx
