@@ -50,7 +50,7 @@ from passk_jax.verifiers import exact
 from passk_jax.verifiers.comparison import Exact, equal
 from passk_jax.verifiers.extract import last_box
 from passk_jax.verifiers.forms import Expression, Form, is_read
-from passk_jax.verifiers.golds import gold_of, is_sentinel
+from passk_jax.verifiers.golds import gold_of, has_loose_dollar, is_sentinel
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool, num_workers
 from passk_jax.verifiers.reading import MOST_CHARACTERS, read, read_normal
@@ -164,7 +164,8 @@ def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
     """Finds golds that no answer but their own text could equal.
 
     A gold must be read by form and be equal to itself in brackets. If no reader here
-    knows it, math-verify must parse it. Sentences are no golds.
+    knows it, math-verify must parse it. Sentences are no golds, nor is text with a
+    dollar that neither ends a formula nor precedes an amount.
 
     Args:
         golds: right answers.
@@ -179,7 +180,7 @@ def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
     open_golds, failed = [], []
     for gold in places:
         form = read_normal(gold)
-        if not gold or _is_prose(gold, form):
+        if not gold or has_loose_dollar(gold) or _is_prose(gold, form):
             failed.append(gold)
         elif not is_read(form):
             open_golds.append(gold)

@@ -142,6 +142,16 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'12,18', (r'12\ \&\ 18', r'12\text{, }18'), (r'12\ \&\ 19', r'12\text{. }18')),
         ('3:5', (r'3\text{:}5', r'3{:}5'), (r'5\text{:}3',)),
     ),
+    'golds with formulas in text': (
+        ('$10$ minutes', ('10', r'10\text{ minutes}', '10 min', r'600\text{ seconds}'), (r'\$10', '11', r'10\text{ hours}')),
+        ('$3$ cm', ('3 cm', '30 mm', '3'), ('3 m', r'\$3')),
+        ('$5$ and $-8$', (r'5\text{ and }-8', '-8, 5', r'\{5,-8\}'), ('5', '5, 8', r'(-8,5)')),
+        ('$n=4$ and $n=6$', ('4,6', r'n=6\text{ or }n=4', r'4\text{ and }6'), ('4', '4,5')),
+        ('$f(x)=x$ or $f(x)=-x$', (r'f(x)=x\text{ or }f(x)=-x', r'f(x)=-x, f(x)=x'), ('f(x)=x', r'f(x)=x\text{ or }f(x)=-2x')),
+        ('$x=1$, $y=2$', ('(1,2)', 'x=1, y=2'), ('(2,1)', 'x=2, y=1')),
+        ('$5$ cm or $6$ cm', ('5 cm, 6 cm', r'5\text{ or }6'), ('5 cm', '5 cm, 6 m')),
+        ('$5 and $6', (r'\$5, \$6', '5, 6'), ('5', '5, 7')),
+    ),
     'letters of choices': (
         (r'\text{(B)}', ('B：15', r'B:\frac12', r'\textbf{(\text{B})}', r'\text{B: 15}'),
          (r'\text{(B) or (C)}', r'\text{(B) and (C)}', r'\text{(B)}\text{(C)}', r'\text{(B)},\text{(C)}', '(B)/(C)', '(B) & (C)', 'C:15')),
