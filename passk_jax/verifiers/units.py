@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from passk_jax.verifiers.vocabulary import (
     NO_NAMES,
+    NUMBERS,
     POWERS,
     SCALES,
     SHORT_NAMES,
@@ -74,6 +75,8 @@ _LETTER_RATE = re.compile(
     r'\s*\^\s*\{?\s*-'
 )
 _VOWEL = re.compile('[aeiou]')
+# A root of the number, unless it is one of several: 1 real root.
+_ROOT = re.compile(r'root|.*\broot\b.+|.*(?:square|cubed?|cubic|th) root')
 # Chinese characters follow it.
 _LAST_LETTER = '\u4dff'
 
@@ -173,7 +176,9 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
     scale, names = Fraction(1), text.split()
     while names and names[0].lower() in SCALES:
         scale *= SCALES[names.pop(0).lower()]
-    if not names:
+        # Tens of thousands.
+        names = names[1:] if names[:1] == ['of'] else names
+    if not names or names == ['times']:
         return Unit('', scale)
     if names[0] == 'of':
         names = names[1:]
@@ -254,7 +259,14 @@ def _power(text: str) -> Unit | None:
 
 def _is_name(words: list[str], *, plain: bool) -> bool:
     """Returns whether words name what is counted."""
-    if len(words) > 4 or any(word.lower() in NO_NAMES for word in words):
+    small = [word.lower() for word in words]
+    if len(words) > 4 or any(word in NO_NAMES or word in SCALES for word in small):
+        return False
+    if (
+        small[-1] in NUMBERS
+        or small[-1][-1] == '半'
+        or _ROOT.fullmatch(' '.join(small))
+    ):
         return False
     if any(any(sign in word for sign in NO_NAMES if sign > 'z') for word in words):
         return False

@@ -48,16 +48,39 @@ REALS = frozenset(('实数集', '全体实数', '一切实数', 'all real x')).u
     for plural in ('', 's')
 ) - {'real'}
 
-# Words that never belong to the name of a thing.
-NO_NAMES = frozenset(
-    _words("""
-    or and to not no nor than less more least most between about if when where mod is
-    are equals except without but plus minus times over under above below none never
-    undefined infinity infinite either neither both true false yes am pm a.m p.m
-    squared cubed factorial choose halves thirds fourths fifths sixths sevenths eighths
-    ninths tenths hundredths thousandths
+_FIRST_ORDINALS = 'third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth'
+_LAST_ORDINALS = _words("""
+    thir four fif six seven eigh nine twentie thirtie fortie fiftie sixtie seventie
+    eightie ninetie hundred thousand million billion trillion
+""")
+# With a number before them they are fractions.
+ORDINALS = frozenset(
+    f'{ordinal}{plural}'
+    for ordinal in (
+        *_words(_FIRST_ORDINALS),
+        *(f'{name}teenth' for name in _LAST_ORDINALS[:7]),
+        *(f'{name}th' for name in _LAST_ORDINALS[7:]),
+    )
+    for plural in ('', 's')
+)
+# Words that never belong to the name of a thing: they compare, join, doubt or compute.
+NO_NAMES = (
+    frozenset(
+        _words("""
+    or and to not no nor than then less more fewer greater higher lower beyond least
+    most between about around nearly almost roughly approximately approx maybe perhaps
+    possibly probably if when where mod modulo is are equals except without unless
+    instead otherwise but plus minus times over under above below none never cannot
+    undefined unknown impossible infinity infinite either neither both true false wrong
+    incorrect invalid yes am pm a.m p.m half halves twice thrice doubled tripled squared
+    cubed power factorial choose inverse reciprocal square-root cube-root binary octal
+    hex hexadecimal ppm permille
+    sqrt log ln lg sin cos tan cot sec csc exp abs
     或 和 与 不 无 是 否 且 至 到 非 没有 以上 以下 以内 大于 小于 分之 多 余
 """)
+    )
+    | ORDINALS
+    | frozenset(name.lower() for name in (*GREEK, *GREEK_LETTERS))
 )
 # Names of things with three letters; longer names need no list.
 SHORT_NAMES = frozenset(
@@ -71,9 +94,14 @@ UNIT_SYMBOLS = frozenset(
     kHz kJ kW USD EUR GBP RMB gal ha
 """)
 )
+_SCALES = {
+    **{'dozen': 12, 'ten': 10, 'hundred': 10**2, 'thousand': 10**3, 'lakh': 10**5},
+    **{'million': 10**6, 'crore': 10**7, 'billion': 10**9, 'trillion': 10**12},
+}
 SCALES = {
-    **{'hundred': 10**2, 'thousand': 10**3, 'million': 10**6, 'billion': 10**9},
-    **{'trillion': 10**12, '百': 10**2, '千': 10**3, '万': 10**4, '亿': 10**8},
+    **_SCALES,
+    **{f'{name}s': scale for name, scale in _SCALES.items()},
+    **{'score': 20, 'gross': 144, '百': 10**2, '千': 10**3, '万': 10**4, '亿': 10**8},
 }
 POWERS = {'square': 2, 'sq': 2, 'cubic': 3, 'cu': 3, '平方': 2, '立方': 3}
 
@@ -110,13 +138,13 @@ fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
 /time: 1 hz hertz, 1000 khz
 ohm: 1 ohm ohms, 1000 kohm
-length*mass/time^2: 1 n newton newtons
-length^2*mass/time^2: 1 j joule joules, 1000 kj,
+length*mass/time^2: 1 N newton newtons
+length^2*mass/time^2: 1 J joule joules, 1000 kj,
     3600000 kwh
-length^2*mass/time^3: 1 w watt watts, 1000 kw
+length^2*mass/time^3: 1 W watt watts, 1000 kw
 mass/length/time^2: 1 Pa pascal pascals, 1000 kPa
 kelvin: 1 K kelvin kelvins
-volt: 1 v volt volts
+volt: 1 V volt volts
 ampere: 1 amp amps ampere amperes
 mole: 1 mol mole moles
 """
