@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from passk_jax.verifiers import exact
@@ -69,6 +69,8 @@ _SMALL_DIGITS = re.compile(r'[0-9a-z]+_(?:\{[0-9]+\}|[0-9]+)')
 _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
 _LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
 _UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
+# The letter of a choice and its value: C (12).
+_LETTER_BEFORE = re.compile(r'([A-Z]) *\((?=[^()]*[0-9])[^()A-Z]*\)')
 # 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
 
@@ -117,6 +119,8 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
             return compare(item, answer)
         case (_, Bracketed('[', (item,))):
             return compare(gold, item)
+        case (Option(), Equation(_, items)) if len(_options(items)) > 1:
+            return False
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
     match answer:
@@ -301,12 +305,18 @@ def _near(first: Form, second: Form, judge: Judge) -> bool | None:
     return True
 
 
+def _options(items: Iterable[Form]) -> set[str]:
+    return {item.letter for item in items if isinstance(item, Option)}
+
+
 def _option(gold: Option, answer: Form, compare: Compare, judge: Judge) -> bool | None:
     match answer:
         case Option(letter, _):
             return gold.letter == letter
         case Expression(source, _) if len(source) == 1:
             return source.upper() == gold.letter
+        case Expression(source, _) if match := _LETTER_BEFORE.fullmatch(source):
+            return match[1] == gold.letter
         case Words(text):
             return text in (gold.letter.casefold(), f'({gold.letter.casefold()})')
     return compare(read(gold.text), answer) if gold.text else False

@@ -48,8 +48,14 @@ _OPTION_TEXT = re.compile(
     re.DOTALL,
 )
 _LETTER_AND_TEXT = re.compile(r'^([A-Z])\s*\\text\{\s*([:.)])')
-# (A)(B) and (A), (B) are two letters.
-_MORE_LETTERS = re.compile(r'[,;/&]|(?:\\text\{ *)?\( *[A-Z] *\)')
+# (A)(B), (A), (B), A) 1 B) 2, A. Or B and A) 1 or B are two letters.
+_MORE_LETTERS = re.compile(
+    r'\W*(?:[,;/&]|(?:(?i:or|and)\b|\( *[A-Z] *\)|[A-E]\W*$))|.*(?:'
+    r'(?<![A-Za-z])\([A-H]\)|(?<![A-Za-z(])[A-H]\)|(?i:\bor|\band|[,;])[ }]*[A-H][.:]'
+    r'|[^A-Z\s}][\s}]*\bor[\s}]+[A-H]\W*$)',
+    re.DOTALL,
+)
+_IN_BRACKETS = re.compile(r'\([^()]{2,}\)')
 _INTRODUCTION = re.compile(
     r'(\\text\{\s*)?(?:(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
     r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:)))[\s:]*',
@@ -134,7 +140,7 @@ def _option(text: str, depth: int) -> Form | None:
     behind = match[6]
     if text.startswith(r'\text{') and not match[5]:
         behind = r'\text{' + behind
-    if _ORS.match(behind.removeprefix(r'\text{')) or _MORE_LETTERS.match(behind):
+    if _MORE_LETTERS.match(_IN_BRACKETS.sub('', behind.replace(r'\text{', ' '))):
         return None
     # E: and C) precede a text; (A) may be a factor.
     if match[1] and not re.match(r'\s|\}|\\text', text[match.start(1) + 2 :]):

@@ -166,5 +166,8 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
          (r'\text{(B) or (C)}', r'\text{(B) and (C)}', r'\text{(B)}\text{(C)}', r'\text{(B)},\text{(C)}', '(B)/(C)', '(B) & (C)', 'C:15')),
         ('ACD', ('A, C, D', 'A、C、D', r'\text{A, C, D}', r'\text{(A), (C), (D)}'), ('A, D, C', 'A, C', 'A or C or D', 'A, C, D, E')),
         ('A,C', ('A and C', 'C, A'), ('A or C',)),
+        ('C', ('C (12)', r'C\ (\frac{1}{2})', 'x=C', 'C) A and F', r'\text{C. (A, B)}', 'C) f(A)', 'C) no dog or cat', r'\text{Answer} = C'),
+         ('A = C', 'C = A', 'A=B=C=D', 'C)D)', r'\text{C. Or D}', r'\text{C. OR D}', 'C) D', 'C. 5 or D. 6', 'C) 18 D) 19', 'C) 18 or D', 'C (D)', 'C (12) D (13)',
+          r'C) \text{or } D', r'\text{C) 5, D) 6}', r'\text{C: 5; D: 6}', 'B (12)')),
     ),
 }  # fmt: skip

@@ -27,6 +27,8 @@ from passk_jax.tasks.task import About, judge_together
 from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.extract import last_box
+from passk_jax.verifiers.forms import Option
+from passk_jax.verifiers.reading import read
 
 _INSTRUCTION = r'Please solve the problem step by step and put your answer in one "\boxed{}". If it is a multiple choice question, only one letter is allowed in the "\boxed{}".'  # noqa: E501
 _PART = re.compile(r'<image ?[0-9]+>')
@@ -153,4 +155,7 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
         return (
             None if gold in options_named else f'chose {min(options_named)}, not {gold}'
         )
+    form = read(answer)
+    if isinstance(form, Option) and form.letter != gold:
+        return f'chose {form.letter}, not {gold}'
     return options[pictured.letters(options).index(gold)], answer

@@ -29,7 +29,9 @@ def verdict(record, response):
     [
         ({}, [r'\boxed{B}', 'The answer is four.', '(B)'], ['A', r'\boxed{3}', '']),
         ({'options': [r'$\frac{1}{2}$', '$2$', '3']},
-         ['2', r'\boxed{2.0}', 'So B'], ['1/2', 'A', r'\boxed{A} \boxed{C}']),
+         ['2', r'\boxed{2.0}', 'So B', r'\boxed{B) 4/2}'],
+         ['1/2', 'A', r'\boxed{A} \boxed{C}', r'\boxed{C) 2}',
+          r'\boxed{\text{(A) }2}']),
         ({'options': [], 'answer': r'$\frac{1}{2}$'},
          [r'\boxed{0.5}', 'The answer is 1/2.'], ['0.501', r'1/2 \boxed{']),
         ({'options': [], 'answer': r'$\boxed{\frac{16}{7}}$'}, ['16/7'], ['7/16']),
