@@ -54,6 +54,7 @@ from passk_jax.verifiers.scaling import (
     combined,
     convert_to_radians,
     has_pi,
+    in_unit_of,
     integer,
     quotient,
     times,
@@ -295,10 +296,13 @@ def _consistent(answer: Equation, compare: Compare, judge: Judge) -> bool | None
 
 
 def _near(first: Form, second: Form, judge: Judge) -> bool | None:
-    numbers = [
-        form.value if isinstance(form, Quantity) else form for form in (first, second)
-    ]
-    trees = [form.tree for form in numbers if isinstance(form, Expression)]
+    """Compares two sides roughly, in one unit; it does not judge other sides."""
+    pairs = itertools.product(in_unit_of(second, first), in_unit_of(first, second))
+    return any_of(_near_numbers(*pair, judge) for pair in pairs)
+
+
+def _near_numbers(first: Form, second: Form, judge: Judge) -> bool | None:
+    trees = [form.tree for form in (first, second) if isinstance(form, Expression)]
     match [tree for tree in trees if tree is not None and not names(tree)]:
         case [number, other]:
             return judge.near(number, other)

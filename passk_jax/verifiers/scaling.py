@@ -1,9 +1,10 @@
-"""Arithmetic on forms: products, quotients, and degrees in radians."""
+"""Arithmetic on forms: products, quotients, degrees in radians and other units."""
 
 from fractions import Fraction
 
-from passk_jax.verifiers.forms import Expression, Form, Unread
+from passk_jax.verifiers.forms import Expression, Form, Quantity, Unread
 from passk_jax.verifiers.trees import Apply, Constant, Node, Number, nodes
+from passk_jax.verifiers.units import DEGREE, PERCENT
 
 
 def times(form: Form, factor: Fraction) -> Form:
@@ -14,6 +15,21 @@ def times(form: Form, factor: Fraction) -> Form:
 def convert_to_radians(form: Form) -> Form:
     """Converts a value in degrees to radians."""
     return combined('*', times(form, Fraction(1, 180)), Expression('', Constant('pi')))
+
+
+def in_unit_of(other: Form, form: Form) -> list[Form]:
+    """Returns the possible values of a side beside another, perhaps converted."""
+    if not isinstance(form, Quantity):
+        return [form]
+    value, unit = form.value, form.unit
+    alike = isinstance(other, Quantity) and other.unit.dimension == unit.dimension
+    if unit.dimension == PERCENT and not alike:
+        return [times(value, Fraction(1, 100))]
+    if unit.dimension == DEGREE and not alike:
+        radians = convert_to_radians(value)
+        return [radians] if isinstance(other, Quantity) else [value, radians]
+    scaled = alike or not unit.dimension
+    return [times(value, unit.factor) if scaled and unit.factor != 1 else value]
 
 
 def quotient(above: Form, below: Form) -> Form:

@@ -38,6 +38,14 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'\tan 15^\circ', (r'\tan 15\text{ degrees}', r'2-\sqrt3', r'\tan(15°)'), (r'\tan 15', r'\tan 16^\circ')),
         (r'3.\overline{27}', (r'3.{\overline{27}}',), (r'3.{\overline{72}}',)),
     ),
+    'roughly in another unit': (
+        (r'\frac{2}{3}', (r'\frac23\approx66.67\%', r'x=\frac23\approx 67\%', r'\frac23\approx0.67'), (r'\frac23\approx0.67\%', r'\frac35\approx 60\%', r'\frac23\approx 80\%')),
+        (r'45^\circ', (r'\theta=45^\circ\approx0.785\text{ rad}', r'45^\circ\approx 0.79', r'\frac{\pi}{4}\approx45^\circ'),
+         (r'45^\circ\approx 1.57\text{ rad}', r'44^\circ\approx0.768\text{ rad}', r'45^\circ\approx 45\text{ rad}')),
+        (r'\arctan 2', (r'\arctan2\approx63.4^\circ', r'\arctan 2\approx 1.107'), (r'\arctan2\approx6.34^\circ', r'\arctan2\approx 45^\circ')),
+        (r'5\text{ miles}', (r'5\text{ miles}\approx8\text{ km}',), (r'5\text{ miles}\approx80\text{ km}', r'6\text{ miles}\approx 9.7\text{ km}')),
+        (r'1200000', (r'1200000\approx1.2\text{ million}',), (r'1200000\approx1.2\text{ billion}',)),
+    ),
     'residues': (
         (r'x\equiv 3\pmod{7}', (r'x\equiv3\pmod7', 'x \\equiv 3 (mod 7)', '3 (mod 7)', r'3\pmod 7', r'x\equiv 10\pmod 7', r'n\equiv -4 \mod 7',
                                r'x \equiv 3 \text{ (mod } 7)', r'3 \ (\mathrm{mod}\ 7)', '3（mod 7）', r'x\equiv 3 \ (\bmod{7})'),
