@@ -5,6 +5,8 @@ import re
 _OPEN_TAG, _CLOSE_TAG = '<answer>', '</answer>'
 # An escaped brace does not count; the first branch skips it.
 _BRACES = re.compile(r'\\.|[{}]', re.DOTALL)
+# Before a digit, a command or the end, \boxed begins an answer even without a brace.
+_BOX = re.compile(r'\\boxed(?![A-Za-z])\s*(\{|[0-9\\]|$)')
 
 
 def extract_boxed(text: str) -> str:
@@ -43,25 +45,27 @@ def last_box(text: str) -> str | None:
     r"""Extracts the content of the last ``\boxed{...}``, and nothing else.
 
     Unlike :func:`extract_boxed`, it needs the backslash and both braces, and skips
-    escaped braces, as LaTeX does. The last of nested boxes is the innermost.
+    escaped braces, as LaTeX does. The last of nested boxes is the innermost. A mere
+    mention, such as "the \boxed command", is no box.
 
     Returns:
-        The content; ``None`` if there is no box, or its brace is not closed because the
-        response was cut off.
+        The content; ``None`` if there is no box, or the last one is not closed because
+        the response was cut off: an earlier box may not be the answer.
 
     >>> last_box(r'\boxed{1}, no: \boxed{\left\{ \frac{1}{2} \right.}.')
     '\\left\\{ \\frac{1}{2} \\right.'
-    >>> last_box(r'the answer is 204, \boxed{20')
+    >>> last_box(r'\boxed{204}, as \boxed asks'), last_box(r'\boxed{204}, \boxed{20')
+    ('204', None)
     """
-    _, box, tail = text.rpartition(r'\boxed')
-    tail = tail.lstrip()
-    if not box or not tail.startswith('{'):
+    boxes = list(_BOX.finditer(text))
+    if not boxes or boxes[-1][1] != '{':
         return None
-    depth = 0
-    for brace in _BRACES.finditer(tail):
+    start = boxes[-1].end()
+    depth = 1
+    for brace in _BRACES.finditer(text, start):
         depth += {'{': 1, '}': -1}.get(brace[0], 0)
         if depth == 0:
-            return tail[1 : brace.start()]
+            return text[start : brace.start()]
     return None
 
 
