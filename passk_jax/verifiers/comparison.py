@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from passk_jax.verifiers import exact
 from passk_jax.verifiers.clock import clock_rule
-from passk_jax.verifiers.congruences import congruence_rule
+from passk_jax.verifiers.congruences import congruence_rule, remainder_of
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
@@ -165,6 +165,9 @@ def _expression(
             return compare(gold, quotient(above, below))
         case Clock((above, below), ''):
             return compare(gold, quotient(integer(above), integer(below)))
+        case Congruence():
+            remainder = remainder_of(answer)
+            return compare(gold, remainder) if remainder else False
         case Words(text) | Option(text, ''):
             return _letters(gold.source) == text.casefold()
         case Bracketed() | Inequality() | Collection() | Union():

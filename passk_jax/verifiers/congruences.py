@@ -13,6 +13,7 @@ from passk_jax.verifiers.forms import (
     Several,
 )
 from passk_jax.verifiers.matching import Compare, Judge, all_of, match_in_any_order
+from passk_jax.verifiers.trees import Number
 
 _MODULUS = re.compile(
     r'(?P<sides>.*?)\s*,?\s*(?P<sign>\(?\s*\\text\{\s*\(?\s*mod(?:ulo)?|\(?\s*\\[bp]?mod'
@@ -44,6 +45,14 @@ def read_congruence(text: str, read: Callable[[str], Form]) -> Congruence | None
     if not named:
         residue = Bracketed(r'\equiv', (read(names[0]), residue), '')
     return Congruence(residue, read(match['modulus']))
+
+
+def remainder_of(form: Congruence) -> Form | None:
+    r"""Returns the residue if it is the remainder: 42 of ``42 \pmod{1000}``."""
+    match form.residue, form.modulus:
+        case Expression(_, Number(value)), Expression(_, Number(modulus)):
+            return form.residue if 0 <= value < modulus else None
+    return None
 
 
 def congruence_rule(

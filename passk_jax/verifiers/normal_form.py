@@ -198,7 +198,10 @@ COMMANDS = tuple(
          r'|(?:(?<=1)st|(?<=2)nd|(?<=3)rd|(?<=[0-9])th))(?= *(?:$|[,;.)\]}]))', ''),
         (r'^( *[0-9]*(?=1\D*s|2\D*n|3\D*r|[0-9]\D*t)[0-9]) *\^ *'
          r'\{ *(?:st|nd|rd|th) *\} *$', r'\1'),
-        # Bases in words, binomials.
+        # Digits of a base in \text or before a blank, bases in words, binomials.
+        (r'^ *(-?\(?(?=[^_]*[0-9])(?:[0-9A-Z]|\\text\{[0-9A-Z ]+\})+\)?) *'
+         r'(?=_(?:\{[^{}]*(?:\{[^{}]*\}[^{}]*)?\}|[0-9]+) *\.?$)',
+         lambda match: re.sub(r'\\text\{([^{}]*)\}', r'\1', match[1])),
         (r'(?<=[0-9A-Z})])\s*(?:\\text\{\s*)?\(?(?:in )?base[ -]*\}? *'
          r'([0-9]+|[a-z]+)\)?\s*\)?\}?$', r'_{\1}'),
         (r'_\{\s*(?:\\text\{\s*base *\}? *|\( *)([0-9]+|[a-z]+) *[)}]?\s*\}$',
@@ -238,7 +241,10 @@ COMMANDS = tuple(
         (r'\\(?:ast|star)(?![a-zA-Z])', '*'),
         (r'\\(?:dots|cdots|dotsc|dotsb)(?![a-zA-Z])', r'\\ldots '),
         (r'\\bigcup(?![a-zA-Z])', r'\\cup '),
-        (r'\\infin(?![a-zA-Z])', r'\\infty '),
+        (r'\\infin(?![a-zA-Z])|\\text\{ *(?:(?:positive|plus) )?infinity *\}'
+         r'|^(?:positive|plus) infinity$', r'\\infty '),
+        (r'\\text\{ *(?:negative|minus) infinity *\}|^(?:negative|minus) infinity$',
+         r'-\\infty '),
         (r'\\uppi(?![a-zA-Z])', r'\\pi '),
         (r'\\surd(?![a-zA-Z])', r'\\sqrt '),
         (r'\\cr(?![a-zA-Z])', r'\\\\'),

@@ -8,6 +8,7 @@ import functools
 import re
 from collections.abc import Callable
 
+from passk_jax.verifiers.choices import read_option
 from passk_jax.verifiers.clock import read_clock
 from passk_jax.verifiers.congruences import read_congruence
 from passk_jax.verifiers.forms import (
@@ -29,6 +30,7 @@ from passk_jax.verifiers.forms import (
     is_read,
 )
 from passk_jax.verifiers.normal_form import normal_form
+from passk_jax.verifiers.phrases import date_of, introduction
 from passk_jax.verifiers.relations import conjunction
 from passk_jax.verifiers.scaling import combined, number
 from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
@@ -41,30 +43,11 @@ from passk_jax.verifiers.words import is_word
 MOST_CHARACTERS = 512
 _MOST_DEPTH = 6
 
-_OPTION = re.compile(r'(?:\\text\{\s*)?\(?\s*([A-Z])\s*\)?[.:]?(?:\s*\})?')
-_OPTION_TEXT = re.compile(
-    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-Z])\s*-(?=\s))'
-    r'\s*[.:]?\s*(\}?)\s*(\S.{0,400})',
-    re.DOTALL,
-)
-_LETTER_AND_TEXT = re.compile(r'^([A-Z])\s*\\text\{\s*([:.)])')
-# (A)(B), (A), (B), A) 1 B) 2, A. Or B and A) 1 or B are two letters.
-_MORE_LETTERS = re.compile(
-    r'\W*(?:[,;/&]|(?:(?i:or|and)\b|\( *[A-Z] *\)|[A-E]\W*$))|.*(?:'
-    r'(?<![A-Za-z])\([A-H]\)|(?<![A-Za-z(])[A-H]\)|(?i:\bor|\band|[,;])[ }]*[A-H][.:]'
-    r'|[^A-Z\s}][\s}]*\bor[\s}]+[A-H]\W*$)',
-    re.DOTALL,
-)
-_IN_BRACKETS = re.compile(r'\([^()]{2,}\)')
-_INTRODUCTION = re.compile(
-    r'(\\text\{\s*)?(?:(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
-    r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:)))[\s:]*',
-    re.IGNORECASE,
-)
 # The set of all real numbers, as an interval.
 _LINE = r'(-\infty,\infty)'
 _TEXT = re.compile(r'\\text\{([^{}]*)\}')
 _WORDS = re.compile(r"[^\W\d_][^\W_]*(?:[ '’-][^\W_]+)*")
+_ARTICLE = re.compile(r'^(?:an?|the) (?!only$|alone$)(?=[^\W\d_]{3})')
 _BASED = re.compile(
     r'(-?)\(?((?:\\text\{)?[0-9A-Z]*[0-9][0-9A-Z]*\}?|(?:\\text\{)?[A-F]{2,}\}?)\)?'
     r'_(?:\{\s*(?:\\text\{)?\s*([0-9]{1,4}|[a-z]+)\s*\}?\s*\}|([0-9]{1,4}))'
@@ -113,7 +96,7 @@ def read_normal(text: str, depth: int = 0) -> Form:
     text = re.sub(
         r'^\\(?:approx|sim|therefore|Rightarrow|implies)(?![a-z])\s*', '', text
     )
-    if match := _INTRODUCTION.match(text):
+    if match := introduction(text):
         text = normal_form((match[1] or '') + text[match.end() :]) or text
     for reader in _READERS:
         if form := reader(text, depth + 1):
@@ -125,27 +108,17 @@ def _clock(text: str, depth: int) -> Form | None:
     return read_clock(text)
 
 
+def _date(text: str, depth: int) -> Form | None:
+    date = date_of(text)
+    return Words(date) if date else None
+
+
 def _congruence(text: str, depth: int) -> Form | None:
     return read_congruence(text, lambda part: read_normal(normal_form(part), depth))
 
 
 def _option(text: str, depth: int) -> Form | None:
-    if match := _OPTION.fullmatch(text):
-        return Option(match[1], '')
-    text = _LETTER_AND_TEXT.sub(r'\\text{\1\2', text)
-    match = _OPTION_TEXT.fullmatch(text)
-    if not match or (text.startswith('(') and text.count('(') == 1 and ',' in text):
-        return None
-    letter = next(part for part in match.groups()[:4] if part)
-    behind = match[6]
-    if text.startswith(r'\text{') and not match[5]:
-        behind = r'\text{' + behind
-    if _MORE_LETTERS.match(_IN_BRACKETS.sub('', behind.replace(r'\text{', ' '))):
-        return None
-    # E: and C) precede a text; (A) may be a factor.
-    if match[1] and not re.match(r'\s|\}|\\text', text[match.start(1) + 2 :]):
-        return None
-    return Option(letter, normal_form(behind))
+    return read_option(text)
 
 
 def _words(text: str, depth: int) -> Form | None:
@@ -182,7 +155,7 @@ def _is_list(text: str) -> bool:
 def _as_words(text: str) -> Form:
     text = text.casefold().replace('’', "'")
     text = ' '.join(re.sub(r'[.,;:!?"]', ' ', text).split())
-    return read_normal(_LINE) if text in REALS else Words(text)
+    return read_normal(_LINE) if text in REALS else Words(_ARTICLE.sub('', text))
 
 
 def _matrix(text: str, depth: int) -> Form | None:
@@ -381,8 +354,8 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _clock, _option, _words, _matrix, _congruence, _brackets, _sum_of_units, _several,
-    _several_signs, _union, _member, _relation, _ratio, _based, _quantity,
+    _clock, _date, _option, _words, _matrix, _congruence, _brackets, _sum_of_units,
+    _several, _several_signs, _union, _member, _relation, _ratio, _based, _quantity,
 )  # fmt: skip
 
 

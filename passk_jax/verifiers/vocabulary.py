@@ -21,7 +21,23 @@ _NUMBERS = _words("""
     zero one two three four five six seven eight nine ten eleven twelve thirteen
     fourteen fifteen sixteen seventeen eighteen nineteen twenty
 """)
-NUMBERS = {name: str(number) for number, name in enumerate(_NUMBERS)}
+_TENS = _words('twenty thirty forty fifty sixty seventy eighty ninety')
+NUMBERS = {
+    **{name: str(number) for number, name in enumerate(_NUMBERS)},
+    **{name: f'{number}0' for number, name in enumerate(_TENS, 2)},
+    **{
+        f'{tens}{joint}{name}': f'{first}{last}'
+        for first, tens in enumerate(_TENS, 2)
+        for last, name in enumerate(_NUMBERS[:10])
+        for joint in '- '
+        if last
+    },
+    **{f'{one}hundred': '100' for one in ('', 'a ', 'one ', 'one-')},
+}
+MONTHS = _words("""
+    January February March April May June July August September October November
+    December
+""")
 BASES = {'binary': '2', 'octal': '8', 'hex': '16', 'sixteen': '16'}
 
 # Words even without \text; other pairs of small letters are products.
