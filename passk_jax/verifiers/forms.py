@@ -35,6 +35,7 @@ letters are a word. ``1,500`` is one number, or a pair if in brackets. In ``\$1,
 """
 
 import dataclasses
+from collections.abc import Iterator
 
 from passk_jax.verifiers.trees import Node
 from passk_jax.verifiers.units import Unit
@@ -159,9 +160,10 @@ class Words:
 
 @dataclasses.dataclass(frozen=True)
 class Unread:
-    """A text of no known form; math-verify may read it."""
+    """A text of no known form; math-verify may read it, unless it is too deep."""
 
     source: str
+    deep: bool = False
 
 
 Form = (
@@ -172,15 +174,32 @@ Form = (
 
 def is_read(form: Form) -> bool:
     """Returns whether all parts of a form are read, without math-verify."""
+    return not any(
+        isinstance(part, Unread) or (isinstance(part, Expression) and part.tree is None)
+        for part in parts(form)
+    )
+
+
+def is_deep(form: Form) -> bool:
+    """Returns whether a part is too deep for the readers."""
+    return any(isinstance(part, Unread) and part.deep for part in parts(form))
+
+
+def parts(form: Form) -> Iterator[Form]:
+    """Yields a form and all forms in it."""
+    yield form
+    inner: tuple[Form, ...] = ()
     match form:
-        case Unread() | Expression(_, None):
-            return False
         case Quantity(value, _):
-            return is_read(value)
+            inner = (value,)
         case Congruence(residue, modulus):
-            return is_read(residue) and is_read(modulus)
+            inner = residue, modulus
         case Matrix(rows):
-            return all(is_read(item) for row in rows for item in row)
-        case Based() | Clock() | Option() | Words() | Expression():
-            return True
-    return all(map(is_read, form.items))
+            inner = sum(rows, ())
+        case (
+            Bracketed() | Several() | Collection() | Union() | Ratio()
+            | Equation() | Inequality()
+        ):  # fmt: skip
+            inner = form.items
+    for part in inner:
+        yield from parts(part)

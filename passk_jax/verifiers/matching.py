@@ -66,7 +66,9 @@ def match_in_any_order(
         return match_in_order(golds, answers, compare)
     if match_in_order(golds, answers, compare):
         return True
-    table = [[compare(gold, answer) for answer in answers] for gold in golds]
+    table = _table(golds, answers, compare)
+    if table is None:
+        return False
     if _matched(table, certain=True):
         return True
     return None if _matched(table, certain=False) else False
@@ -97,5 +99,20 @@ def as_sets(
         return not golds and not answers
     if max(len(golds), len(answers)) > _MOST_ITEMS:
         return match_in_order(golds, answers, compare)
-    table = [[compare(gold, answer) for answer in answers] for gold in golds]
+    table = _table(golds, answers, compare)
+    if table is None:
+        return False
     return all_of(any_of(line) for line in (*table, *zip(*table, strict=True)))
+
+
+def _table(
+    golds: Sequence[Form], answers: Sequence[Form], compare: Compare
+) -> list[list[bool | None]] | None:
+    """Compares every pair; ``None`` once a gold has no equal, since that takes long."""
+    table: list[list[bool | None]] = []
+    for gold in golds:
+        line = [compare(gold, answer) for answer in answers]
+        if any_of(line) is False:
+            return None
+        table.append(line)
+    return table

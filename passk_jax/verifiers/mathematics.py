@@ -7,7 +7,8 @@ r"""Verdicts on mathematics: the last box, its form, exact numbers, then the poo
    exactly (exact.py).
 3. Worker processes decide the rest: by values to 40 digits (numeric.py), and by
    math-verify 0.9.0 where no reader here knows a part (equality.py).
-4. An answer of more than 512 characters, or with a number too large, is wrong.
+4. An answer of more than 512 characters, with a number too large, or too many
+   operations inside one another is wrong.
 
 Strict and lenient choices; docs/tasks.md gives reasons:
 
@@ -49,7 +50,7 @@ from passk_jax.types import Verdict
 from passk_jax.verifiers import exact
 from passk_jax.verifiers.comparison import Exact, equal
 from passk_jax.verifiers.extract import last_box
-from passk_jax.verifiers.forms import Expression, Form, is_read
+from passk_jax.verifiers.forms import Expression, Form, is_deep, is_read
 from passk_jax.verifiers.golds import gold_of, has_loose_dollar, is_sentinel
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool, num_workers
@@ -233,6 +234,8 @@ def _verdict(gold: str, answer: str) -> Verdict | None:
     result = equal(form_of_gold, form, Exact())
     if result is None and _too_large(form) and not _too_large(form_of_gold):
         return Verdict(False, parsed, 'a number too large')
+    if result is None and is_deep(form) and not is_deep(form_of_gold):
+        return Verdict(False, parsed, 'too many operations inside one another')
     return (
         None
         if result is None

@@ -35,7 +35,7 @@ from passk_jax.verifiers.relations import conjunction
 from passk_jax.verifiers.scaling import combined, number
 from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
 from passk_jax.verifiers.syntax import parse
-from passk_jax.verifiers.tokens import UnreadableError
+from passk_jax.verifiers.tokens import TooDeepError, UnreadableError
 from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit, sum_of_units
 from passk_jax.verifiers.vocabulary import BASES, NUMBERS, REALS
 from passk_jax.verifiers.words import is_word
@@ -87,7 +87,7 @@ def read(text: str) -> Form:
 def read_normal(text: str, depth: int = 0) -> Form:
     """Reads a text in normal form."""
     if len(text) > MOST_CHARACTERS or depth > _MOST_DEPTH:
-        return Unread(text)
+        return Unread(text, deep=depth > _MOST_DEPTH)
     text = (
         text.replace('&', ' ').strip()
         if 'matrix' not in text and 'array' not in text
@@ -208,6 +208,10 @@ def _brackets(text: str, depth: int) -> Form | None:
             closing = {'[': ')', ']': ']'}.get(closing, closing)
         return Bracketed(opening, _items(parts, depth), closing)
     if opening + closing in ('()', '[]'):
+        while (inner := outer_brackets(content)) and inner[0] + inner[2] == '()':
+            if len(split_commas(inner[1], bracketed=True)) > 1:
+                break
+            content = inner[1]
         return read_normal(normal_form(content), depth)
     return None
 
@@ -362,5 +366,7 @@ _READERS: tuple[Callable[[str, int], Form | None], ...] = (
 def _expression(text: str) -> Form:
     try:
         return Expression(text, parse(text))
+    except TooDeepError:
+        return Unread(text, deep=True)
     except UnreadableError:
         return Expression(text, None)

@@ -24,6 +24,7 @@ from passk_jax.verifiers.tokens import (
     CONSTANTS,
     FUNCTIONS,
     Token,
+    TooDeepError,
     UnreadableError,
     literal,
     repeating,
@@ -45,7 +46,7 @@ def parse(text: str) -> Node:
     """Parses an expression in normal form.
 
     Raises:
-        UnreadableError: the text is no expression, or is too deep.
+        UnreadableError: the text is no expression; a TooDeepError: it is too deep.
     """
     parser = _Parser(tokens_of(text))
     node = parser.sum()
@@ -88,7 +89,7 @@ class _Parser:
     def sum(self) -> Node:
         self._depth += 1
         if self._depth > _MOST_DEPTH:
-            raise UnreadableError('too deep')
+            raise TooDeepError('too deep')
         terms: list[Node] = [self._product()]
         while True:
             if self._take('+'):
@@ -118,7 +119,7 @@ class _Parser:
             else:
                 break
         if quotients > _MOST_DEPTH:
-            raise UnreadableError('too deep')
+            raise TooDeepError('too deep')
         node = _joined('*', factors)
         return negative(node) if minus else node
 
@@ -145,7 +146,7 @@ class _Parser:
     def _power(self) -> Node:
         self._depth += 1
         if self._depth > 2 * _MOST_DEPTH:
-            raise UnreadableError('too deep')
+            raise TooDeepError('too deep')
         node = self._postfixed(self._atom())
         if self._take('^'):
             if self._degrees():
@@ -179,7 +180,7 @@ class _Parser:
                 node = Apply('/', (node, Number(Fraction(100))))
             else:
                 return node
-        self._fail()
+        raise TooDeepError('too many signs after a number')
 
     def _atom(self) -> Node:
         kind, token = self._kind, self._token

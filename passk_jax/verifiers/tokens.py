@@ -17,6 +17,10 @@ class UnreadableError(ValueError):
     """The text is no expression of this grammar."""
 
 
+class TooDeepError(UnreadableError):
+    """The text has too many operations inside one another."""
+
+
 FUNCTIONS = {
     **dict.fromkeys(('sin', 'cos', 'tan', 'cot', 'sec', 'csc')),
     **dict.fromkeys(('sinh', 'cosh', 'tanh', 'coth', 'arcsin', 'arccos', 'arctan')),

@@ -102,6 +102,10 @@ def test_a_wrong_answer_says_why(pool):
         boxed('9' * 5000): 'longer than 512',
         boxed('1$ $204'): 'a dollar inside',
         boxed('{' * 80 + '1' + '}' * 80): 'more than 40 deep',
+        boxed('9!!!!!'): 'inside one another',
+        boxed('|' * 400): 'inside one another',
+        boxed('x' + '^x' * 99): 'inside one another',
+        boxed(r'\{' * 20 + '204' + r'\}' * 20): 'inside one another',
         boxed(r'\int'): 'cannot be parsed',
         boxed(r'\sum_{k=1}^{1000000000} k^k'): 'took too long',
     }

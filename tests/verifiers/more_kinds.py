@@ -46,6 +46,10 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'5\text{ miles}', (r'5\text{ miles}\approx8\text{ km}',), (r'5\text{ miles}\approx80\text{ km}', r'6\text{ miles}\approx 9.7\text{ km}')),
         (r'1200000', (r'1200000\approx1.2\text{ million}',), (r'1200000\approx1.2\text{ billion}',)),
     ),
+    'many brackets': (
+        (r'\sqrt{2}', ('(' * 20 + r'\sqrt2' + ')' * 20, '[' + '(' * 9 + '2' + ')' * 9 + '^{1/2}]'), ('(' * 20 + r'\sqrt3' + ')' * 20, '[' * 20 + r'\sqrt3' + ']' * 20)),
+        ('(1,2)', ('(((1,2)))',), ('(((2,1)))', '((((1,2),3)))')),
+    ),
     'residues': (
         (r'x\equiv 3\pmod{7}', (r'x\equiv3\pmod7', 'x \\equiv 3 (mod 7)', '3 (mod 7)', r'3\pmod 7', r'x\equiv 10\pmod 7', r'n\equiv -4 \mod 7',
                                r'x \equiv 3 \text{ (mod } 7)', r'3 \ (\mathrm{mod}\ 7)', '3（mod 7）', r'x\equiv 3 \ (\bmod{7})'),

@@ -101,7 +101,7 @@ def test_parts_are_read_as_the_whole_is():
         ('LQSX', True),
         ('4:30', True),
         ('x' * 600, False),
-        ('(' * 30 + '1' + ')' * 30, False),
+        ('[' * 30 + '1' + ']' * 30, False),
     ],
 )
 def test_a_form_is_read_if_all_its_parts_are(text, whole):
