@@ -15,6 +15,7 @@ from fractions import Fraction
 from passk_jax.verifiers import exact
 from passk_jax.verifiers.clock import clock_rule
 from passk_jax.verifiers.congruences import congruence_rule, remainder_of
+from passk_jax.verifiers.domains import agree
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
@@ -29,6 +30,7 @@ from passk_jax.verifiers.forms import (
     Option,
     Quantity,
     Ratio,
+    Restricted,
     Several,
     Union,
     Unread,
@@ -114,6 +116,9 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
         return True
     compare = functools.partial(equal, judge=judge)
     match gold, answer:
+        case (Restricted(), _) | (_, Restricted()):
+            heads = (x.form if isinstance(x, Restricted) else x for x in (gold, answer))
+            return compare(*heads) if agree(gold, answer) else False
         case (Bracketed() | Matrix(), Bracketed()) | (Bracketed(), Matrix()):
             pass
         case (Bracketed('[', (item,)), _):

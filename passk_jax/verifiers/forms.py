@@ -27,6 +27,8 @@ spelling                      form                what counts
 ``A``, ``\text{(C)}``,        Option              the letter, in any case
 ``C) 5``, ``E: a text``
 ``\text{even}``, ``LQSX``     Words               letters in order, in any case
+``2k+1, k\in\mathbb{Z}``      Restricted          the answer; values of ``k`` if both
+                                                  say them
 ============================  ==================  ===================================
 
 Two small letters (``gh``) and neighbours in the alphabet (``xyz``) are a product; other
@@ -166,9 +168,19 @@ class Unread:
     deep: bool = False
 
 
+@dataclasses.dataclass(frozen=True)
+class Restricted:
+    """An answer and a remark on the values of a letter in it; see domains.py."""
+
+    form: 'Form'
+    name: str
+    values: str
+
+
 Form = (
     Expression | Quantity | Based | Bracketed | Several | Collection | Union | Ratio
     | Clock | Congruence | Equation | Inequality | Matrix | Option | Words | Unread
+    | Restricted
 )  # fmt: skip
 
 
@@ -190,8 +202,8 @@ def parts(form: Form) -> Iterator[Form]:
     yield form
     inner: tuple[Form, ...] = ()
     match form:
-        case Quantity(value, _):
-            inner = (value,)
+        case Quantity(inside, _) | Restricted(inside, _, _):
+            inner = (inside,)
         case Congruence(residue, modulus):
             inner = residue, modulus
         case Matrix(rows):

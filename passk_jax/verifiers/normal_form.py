@@ -133,7 +133,7 @@ COMMANDS = tuple(
          lambda match: (match[1] or match[2]).replace('\\\\', ', ')),
         (r'(?<![A-Za-z])([A-Za-z])(\s*&?\s*=\s*&?[^&=\\]*(?:\\[a-z]+[^&=\\]*)*)\\\\\s*'
          r'(?=(?!\1)[A-Za-z]\s*&?\s*=)', r'\1\2, '),
-        (r'\\q?quad\s*(?=[A-Za-z]\s*=)', ', '),
+        (r'\\q?quad\s*(?=\(?[A-Za-z]\s*(?:=|\\(?:in|geq?|neq?)(?![a-z])))', ', '),
         (r'\\(?:begin|end)\{(?:aligned|align\*?|gathered|gather\*?|equation\*?|split'
          r'|math|displaymath|center)\}', ' '),
         # Blanks.
@@ -185,6 +185,8 @@ COMMANDS = tuple(
          r'|overline *\{[0-9]+\})|[0-9]+(?=\}_))\s*\}(?=[\^_]|$)', r'\1'),
         (r'\\text\{\s*,?\s*(?:for|where|with|when|if|provided that)\s*\}'
          r'(?=\s*[A-Za-z]\s*(?:\\ne|\\not *=))', ', '),
+        (r'(?<=[^\s,;(]) *\((?= *[A-Za-z]\s*(?:\\ne|\\not *=))([^()]*)\) *\.?$',
+         r', \1'),
         (r'(?<!\\)\\&', r'\\text{ and }'),
         (r'(\\(?:sin|cos|tan|cot|sec|csc) *\(? *[0-9]+) *\\text\{ *degrees? *\}',
          r'\1^\\circ '),

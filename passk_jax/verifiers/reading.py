@@ -11,6 +11,7 @@ from collections.abc import Callable
 from passk_jax.verifiers.choices import read_option
 from passk_jax.verifiers.clock import read_clock
 from passk_jax.verifiers.congruences import read_congruence
+from passk_jax.verifiers.domains import concerns, split_domain
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
@@ -23,6 +24,7 @@ from passk_jax.verifiers.forms import (
     Option,
     Quantity,
     Ratio,
+    Restricted,
     Several,
     Union,
     Unread,
@@ -180,6 +182,13 @@ def _matrix(text: str, depth: int) -> Form | None:
         factor = read_normal(normal_form(ones.get(match[1], match[1])), depth)
         entries = [[combined('*', factor, entry) for entry in row] for row in entries]
     return Matrix(tuple(map(tuple, entries)))
+
+
+def _restricted(text: str, depth: int) -> Form | None:
+    if remark := split_domain(text):
+        form = read_normal(normal_form(remark[0]), depth)
+        return Restricted(form, *remark[1:]) if concerns(remark[1], form) else None
+    return None
 
 
 def _brackets(text: str, depth: int) -> Form | None:
@@ -358,8 +367,9 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _clock, _date, _option, _words, _matrix, _congruence, _brackets, _sum_of_units,
-    _several, _several_signs, _union, _member, _relation, _ratio, _based, _quantity,
+    _clock, _date, _option, _words, _matrix, _restricted, _congruence, _brackets,
+    _sum_of_units, _several, _several_signs, _union, _member, _relation, _ratio, _based,
+    _quantity,
 )  # fmt: skip
 
 

@@ -1,0 +1,98 @@
+r"""Remarks after an answer that say which values a letter takes.
+
+``2k+1, k\in\mathbb{Z}`` is ``2k+1``, as are ``2k+1\text{ for all integers }k`` and
+``2k+1\text{ where }k\text{ is an integer}``. The letter must occur in the answer. Two
+remarks must agree. If only the answer has one, its letter takes all real numbers or is
+a usual index: ``x+1, x\in\mathbb{Z}`` is another function than ``x+1``.
+"""
+
+import re
+
+from passk_jax.verifiers.forms import Expression, Form, Restricted, parts
+from passk_jax.verifiers.trees import names
+
+_REALS, _NATURALS = 'R', 'N'
+_INDICES = frozenset('ijklmnpqrst')
+# Words of a kind of number -> its name; constants take any values.
+_KINDS = {
+    'real': _REALS,
+    'integer': 'Z',
+    'natural': _NATURALS,
+    'positive integer': 'N1',
+    'nonnegative integer': 'N0',
+    'non-negative integer': 'N0',
+    'constant': '',
+    'arbitrary constant': '',
+    'real constant': '',
+}
+_KIND = rf'(?P<kind>{"|".join(_KINDS)})(?: number| value)?s?(?: of)?'
+_SETS = {'R': _REALS, 'Z': 'Z', 'N': _NATURALS}
+_POSITIVE = re.compile(r'\^?\{?[+*]\}?|\^\{?\\\*\}?|_\{?(?:>0|\+|\\ge 1)\}?')
+_FOR = r'(?:for|where|with)(?: (?:all|any|every|each|some|an?))?'
+_MARK = rf'(?:[,;]|\(|[,;]? *\\text\{{ *[,;(]? *{_FOR} *\}}|,? *\\forall(?![a-z]))'
+_NAME = r'(?P<name>[A-Za-z])(?![A-Za-z])'
+_REMARKS = tuple(
+    re.compile(rf'(?P<head>.*?[^\s,;(]) *{form} *\)?', re.DOTALL)
+    for form in (
+        rf'{_MARK} *{_NAME} *\\in *\\mathbb\{{(?P<set>[RZN])\}} *(?P<part>[^()]*)',
+        rf'{_MARK} *{_NAME} *(?P<sign>\\ge|>) *(?P<bound>[0-2])',
+        rf'[,;]? *\\text\{{ *[,;(]? *{_FOR}(?: {_KIND})? *\}} *{_NAME}',
+        rf'[,;]? *\\forall *{_NAME}',
+        rf'{_MARK} *{_NAME} *\\text\{{ *(?:is |being )?(?:an? |any )?{_KIND} *\)? *\}}',
+    )
+)
+
+
+def split_domain(text: str) -> tuple[str, str, str] | None:
+    r"""Returns an answer in normal form, a letter and its values.
+
+    >>> split_domain(r'2k+1, k\in \mathbb{Z}'), split_domain(r'2n-1, n\ge 1')
+    (('2k+1', 'k', 'Z'), ('2n-1', 'n', 'N1'))
+    """
+    for form in _REMARKS:
+        match = form.fullmatch(text)
+        if not match or not _is_balanced(match['head']):
+            continue
+        values = _values(match.groupdict())
+        if values is not None:
+            return match['head'], match['name'], values
+    return None
+
+
+def _values(groups: dict[str, str | None]) -> str | None:
+    if kind := groups.get('set'):
+        part = (groups['part'] or '').replace(' ', '')
+        if not part:
+            return _SETS[kind]
+        # Positive real numbers are a condition.
+        return 'N1' if kind != 'R' and _POSITIVE.fullmatch(part) else None
+    if sign := groups.get('sign'):
+        least = int(groups['bound'] or 0) + (sign == '>')
+        return f'N{least}' if groups['name'] in _INDICES else None
+    return _KINDS[groups.get('kind') or 'constant']
+
+
+def _is_balanced(text: str) -> bool:
+    return len(re.findall(r'[(\[{]', text)) == len(re.findall(r'[)\]}]', text))
+
+
+def concerns(name: str, form: Form) -> bool:
+    """Returns whether a letter occurs in an answer."""
+    return any(
+        isinstance(part, Expression) and part.tree and name in names(part.tree)
+        for part in parts(form)
+    )
+
+
+def agree(gold: Form, answer: Form) -> bool:
+    """Returns whether the remarks of a gold and of an answer do not differ."""
+    if not isinstance(answer, Restricted):
+        return True
+    if not isinstance(gold, Restricted):
+        return answer.values in ('', _REALS) or answer.name in _INDICES
+    values = {gold.values, answer.values}
+    return (
+        len(values) == 1
+        or '' in values
+        or (_NATURALS in values and values <= {_NATURALS, 'N0', 'N1'})
+    )
