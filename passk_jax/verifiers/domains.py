@@ -29,7 +29,9 @@ _KIND = rf'(?P<kind>{"|".join(_KINDS)})(?: number| value)?s?(?: of)?'
 _SETS = {'R': _REALS, 'Z': 'Z', 'N': _NATURALS}
 _POSITIVE = re.compile(r'\^?\{?[+*]\}?|\^\{?\\\*\}?|_\{?(?:>0|\+|\\ge 1)\}?')
 _FOR = r'(?:for|where|with)(?: (?:all|any|every|each|some|an?))?'
-_MARK = rf'(?:[,;]|\(|[,;]? *\\text\{{ *[,;(]? *{_FOR} *\}}|,? *\\forall(?![a-z]))'
+_MARK = (
+    rf'(?:[,;]? *\(|[,;]|[,;]? *\\text\{{ *[,;(]? *{_FOR} *\}}|,? *\\forall(?![a-z]))'
+)
 _NAME = r'(?P<name>[A-Za-z])(?![A-Za-z])'
 _REMARKS = tuple(
     re.compile(rf'(?P<head>.*?[^\s,;(]) *{form} *\)?', re.DOTALL)

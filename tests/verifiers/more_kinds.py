@@ -56,7 +56,7 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
          (r'\frac{\pi}{4}+2k\pi, k\in\mathbb{Z}', r'\frac{\pi}{4}, k\in\mathbb{Z}', r'\frac{\pi}{4}+k\pi, \mathbb{Z}, 5', r'\frac{\pi}{4}+k\pi, k=0')),
         (r'k\pi, k\in\mathbb{Z}', (r'k\pi', r'x=k\pi,k\in Z', r'k\pi\text{ for }k\in\mathbb{Z}'), (r'2k\pi, k\in\mathbb{Z}', r'k\pi, k\in\mathbb{N}', r'k\pi, k\ge 0')),
         (r'x=\pm\frac{\pi}{3}+2k\pi, k\in\mathbb{Z}', (r'\pm\frac{\pi}{3}+2k\pi', r'x=\frac{\pi}{3}+2k\pi\text{ or }x=-\frac{\pi}{3}+2k\pi, k\in\mathbb{Z}'), (r'\frac{\pi}{3}+2k\pi, k\in\mathbb{Z}',)),
-        ('2k+1', (r'2k+1, k\in\mathbb{Z}', r'2k+1\ (k\in\mathbb{N})', r'1+2k, k\ge 0'), (r'2k, k\in\mathbb{Z}', r'k, 2k+1')),
+        ('2k+1', (r'2k+1\quad (k\ge0)', r'2k+1, k\in\mathbb{Z}', r'2k+1\ (k\in\mathbb{N})', r'1+2k, k\ge 0'), (r'2k, k\in\mathbb{Z}', r'k, 2k+1')),
         ('x+1', (r'x+1\ (x\in\mathbb{R})', r'x+1\text{ for all real }x', r'x+1\ (x\ne1)', r'x+1\quad(x\neq1)'), (r'x+1, x\in\mathbb{Z}', r'x+1, x>0', r'x+1, x\in\mathbb{R}^+', r'x+1\ (x>1)')),
         (r'a_n=2n-1', (r'a_n = 2n-1, n\ge1', r'a_n=2n-1\ (n\in\mathbb{N}^*)', r'2n-1, n\geq 1', r'a_n=2n-1\text{ for all }n\ge1', r'a_n=2n-1\text{ for all positive integers }n'), (r'a_n=2n+1, n\ge1',)),
         (r'a_n=2n-1, n\ge1', (r'2n-1', r'2n-1, n\in\mathbb{N}', r'2n-1,n>0', r'a_n=2n-1, n\in\mathbb{Z}^+'), (r'2n-1, n\ge 2', r'2n-1, n\in\mathbb{Z}', r'2n, n\ge1')),
