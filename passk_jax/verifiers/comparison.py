@@ -73,7 +73,9 @@ _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
 _LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
 _UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
 # The letter of a choice and its value: C (12).
-_LETTER_BEFORE = re.compile(r'([A-Z]) *\((?=[^()]*[0-9])[^()A-Z]*\)')
+_LETTER_BEFORE = re.compile(
+    r'([A-Z]) *(?:\\text\{ *)?\((?=[^()]*[0-9])[^()A-Z]*\) *\}?'
+)
 # 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
 

@@ -27,6 +27,9 @@ _KINDS = {
 }
 _KIND = rf'(?P<kind>{"|".join(_KINDS)})(?: number| value)?s?(?: of)?'
 _SETS = {'R': _REALS, 'Z': 'Z', 'N': _NATURALS}
+_BUILDER = re.compile(
+    r'\\\{ *(?P<head>[^|:]{2,}?) *[|:] *(?P<member>[A-Za-z] *\\in(?![a-z]).*?) *\\\}'
+)
 _POSITIVE = re.compile(r'\^?\{?[+*]\}?|\^\{?\\\*\}?|_\{?(?:>0|\+|\\ge 1)\}?')
 _FOR = r'(?:for|where|with)(?: (?:all|any|every|each|some|an?))?'
 _MARK = (
@@ -51,6 +54,8 @@ def split_domain(text: str) -> tuple[str, str, str] | None:
     >>> split_domain(r'2k+1, k\in \mathbb{Z}'), split_domain(r'2n-1, n\ge 1')
     (('2k+1', 'k', 'Z'), ('2n-1', 'n', 'N1'))
     """
+    if built := _BUILDER.fullmatch(text):
+        text = f'{built["head"]}, {built["member"]}'
     for form in _REMARKS:
         match = form.fullmatch(text)
         if not match or not _is_balanced(match['head']):

@@ -71,7 +71,7 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _compare_by_math_verify(gold: str, answer: str) -> bool:
-    # math-verify would drop words ("14 or more"), marks (9'), and join numbers.
+    # math-verify would drop words ("14 or more"), marks (9', 9?), and join numbers.
     alike = _words_of(answer) == _words_of(gold) and _marks(answer) == _marks(gold)
     if not alike or _APART.search(answer):
         raise ParseError(answer)
@@ -93,8 +93,8 @@ def _words_of(text: str) -> list[str]:
 
 
 def _marks(text: str) -> list[str]:
-    """Returns the primes, and the subscripts of numbers."""
-    return re.findall("'|(?<=[0-9])_", text)
+    """Returns primes, subscripts of numbers, dots and question marks."""
+    return re.findall(r"'|(?<=[0-9])_|\?|\.\.\.|\\ldots", text)
 
 
 def _number(parsed: list[Any]) -> Any:

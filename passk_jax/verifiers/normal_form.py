@@ -21,7 +21,7 @@ import re
 import unicodedata
 
 from passk_jax.verifiers import number_sets
-from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
+from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS, NUMBERS
 
 # Sign -> its replacement; a command ends with a blank.
 SIGNS = {
@@ -190,6 +190,10 @@ COMMANDS = tuple(
         (r'(?<!\\)\\&', r'\\text{ and }'),
         (r'(\\(?:sin|cos|tan|cot|sec|csc) *\(? *[0-9]+) *\\text\{ *degrees? *\}',
          r'\1^\\circ '),
+        # 8 (eight)
+        (r'(?<![0-9.])([0-9]+) *(?:\\text\{ *)?\( *([A-Za-z -]+?) *\) *\}?$',
+         lambda match: (match[1] if NUMBERS.get(match[2].lower()) == match[1]
+                        else match[0])),
         # A unit in brackets, or after a dot.
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'

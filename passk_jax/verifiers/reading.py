@@ -44,6 +44,8 @@ from passk_jax.verifiers.words import is_word
 
 MOST_CHARACTERS = 512
 _MOST_DEPTH = 6
+# Therefore, the answer is
+_MOST_INTRODUCTIONS = 3
 
 # The set of all real numbers, as an interval.
 _LINE = r'(-\infty,\infty)'
@@ -98,8 +100,9 @@ def read_normal(text: str, depth: int = 0) -> Form:
     text = re.sub(
         r'^\\(?:approx|sim|therefore|Rightarrow|implies)(?![a-z])\s*', '', text
     )
-    if match := introduction(text):
-        text = normal_form((match[1] or '') + text[match.end() :]) or text
+    for _ in range(_MOST_INTRODUCTIONS):
+        if match := introduction(text):
+            text = normal_form((match[1] or '') + text[match.end() :]) or text
     for reader in _READERS:
         if form := reader(text, depth + 1):
             return form

@@ -83,9 +83,9 @@ ORDINALS = frozenset(
 NO_NAMES = (
     frozenset(
         _words("""
-    or and to not no nor than then less more fewer greater higher lower beyond least
+    or and to not no nor than then less more greater higher lower beyond least
     most between about around nearly almost roughly approximately approx maybe perhaps
-    possibly probably if when where mod modulo is are equals except without unless
+    possibly probably ish if when where mod modulo is are equals except without unless
     instead otherwise but plus minus times over under above below none never cannot
     undefined unknown impossible infinity infinite either neither both true false wrong
     incorrect invalid yes am pm a.m p.m half halves twice thrice doubled tripled squared
