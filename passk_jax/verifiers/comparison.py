@@ -7,12 +7,12 @@ digits with math-verify in a worker (equality.py).
 
 import dataclasses
 import functools
-import itertools
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
 from passk_jax.verifiers import exact
+from passk_jax.verifiers.chains import compare_chain, holds
 from passk_jax.verifiers.clock import clock_rule
 from passk_jax.verifiers.congruences import congruence_rule, remainder_of
 from passk_jax.verifiers.domains import agree
@@ -45,13 +45,9 @@ from passk_jax.verifiers.lists import (
     union_rule,
 )
 from passk_jax.verifiers.matching import NEAR, Compare, Judge, all_of, any_of
+from passk_jax.verifiers.named import spread
 from passk_jax.verifiers.reading import read
-from passk_jax.verifiers.relations import (
-    equation_rule,
-    inequality_rule,
-    numeric_sides,
-    value_of,
-)
+from passk_jax.verifiers.relations import equation_rule, inequality_rule
 from passk_jax.verifiers.scaling import (
     combined,
     convert_to_radians,
@@ -78,6 +74,8 @@ _LETTER_BEFORE = re.compile(
 )
 # 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
+
+_SINGLE = (Expression, Quantity, Ratio, Equation)
 
 
 class Exact:
@@ -106,6 +104,14 @@ class Exact:
         if value is None or other is None:
             return None
         return abs(value - other) <= NEAR * abs(value)
+
+    def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
+        """Compares a number with two bounds; see :class:`Judge`."""
+        try:
+            value = exact.value(tree)
+        except exact.TooLargeError:
+            return None
+        return None if value is None else low <= value <= high
 
 
 def _squeezed(text: str) -> str:
@@ -136,8 +142,18 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
             # x + 1, x \ne 1: the answer, and where it is defined.
             if not isinstance(gold, Several) and name in _names(gold):
                 return compare(gold, first)
-    if not isinstance(gold, Equation) and isinstance(answer, Equation):
-        return _compare_chain(gold, answer, compare, judge)
+        case Several(items, 'or') if isinstance(gold, _SINGLE):
+            # 1/4 or 0.25, but not 25 or 0.25 for 25 per cent.
+            twice = (compare(items[0], item) for item in items[1:])
+            return all_of((*(compare(gold, item) for item in items), *twice))
+    if isinstance(gold, Bracketed | Several | Equation):
+        gold, answer = spread(gold), spread(answer)
+    if isinstance(answer, Equation):
+        near = functools.partial(_near, judge=judge)
+        if not isinstance(gold, Equation):
+            return compare_chain(gold, answer, compare, judge, near)
+        truth = holds(answer, compare, judge, near)
+        return all_of((truth, equation_rule(gold, answer, compare, judge)))
     if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
         return compare(gold, read(answer.text))
     return _RULES[type(gold)](gold, answer, compare, judge)
@@ -277,34 +293,6 @@ def _ratio(gold: Ratio, answer: Form, compare: Compare, judge: Judge) -> bool | 
     )
 
 
-def _compare_chain(
-    gold: Form, answer: Equation, compare: Compare, judge: Judge
-) -> bool | None:
-    """Compares the gold with an answer of several sides.
-
-    If all sides are numbers, any may equal the gold, but all must be equal: ``203=204``
-    is wrong. Otherwise the last side counts, or the one before an approximation.
-    """
-    if numeric_sides(answer):
-        equal_to_gold = any_of(compare(gold, side) for side in answer.items)
-        return all_of((equal_to_gold, _consistent(answer, compare, judge)))
-    if r'\approx' in answer.signs:
-        first = answer.items[answer.signs.index(r'\approx')]
-        last = answer.items[-1]
-        equal_to_gold = any_of((compare(gold, first), compare(gold, last)))
-        return all_of((equal_to_gold, _near(first, last, judge)))
-    return compare(gold, value_of(answer))
-
-
-def _consistent(answer: Equation, compare: Compare, judge: Judge) -> bool | None:
-    """Returns whether neighbours are equal, or near if the sign says so."""
-    pairs = itertools.pairwise(answer.items)
-    return all_of(
-        compare(*pair) if sign == '=' else _near(*pair, judge)
-        for pair, sign in zip(pairs, answer.signs, strict=True)
-    )
-
-
 def _near(first: Form, second: Form, judge: Judge) -> bool | None:
     """Compares two sides roughly, in one unit; it does not judge other sides."""
     pairs = itertools.product(in_unit_of(second, first), in_unit_of(first, second))
@@ -348,6 +336,8 @@ def _words(gold: Words, answer: Form, compare: Compare, judge: Judge) -> bool | 
         case Several(items):
             # A, C, D for ACD.
             return gold.text == letters_of(items)
+        case Collection((item,)):
+            return compare(gold, item)
         case Collection(()):
             return gold.text in NO_SOLUTION
     return False

@@ -15,6 +15,7 @@ sympy.
 
 import functools
 import re
+from fractions import Fraction
 from typing import Any
 
 import math_verify
@@ -50,6 +51,9 @@ class _Values:
 
     def near(self, first: Node, second: Node) -> bool | None:
         return numeric.near(first, second)
+
+    def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
+        return numeric.lies_between(low, tree, high)
 
 
 def equal(gold: str, answer: str) -> bool:

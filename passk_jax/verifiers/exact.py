@@ -87,10 +87,15 @@ def is_rounding(decimal: Number, error: Any) -> bool:
     True
     """
     places = decimal.places or 0
-    if min(places, _digits(decimal)) < _ROUNDED_DIGITS:
+    if places < _ROUNDED_DIGITS or not is_long(decimal):
         return False
     last_places = error * 10**places * (1 if decimal.value > 0 else -1)
     return bool(-0.5 <= last_places < 1)
+
+
+def is_long(decimal: Number) -> bool:
+    """Returns whether a decimal has so many digits that it may be rounded."""
+    return _digits(decimal) >= _ROUNDED_DIGITS
 
 
 def _digits(decimal: Number) -> int:

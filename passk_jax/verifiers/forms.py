@@ -78,9 +78,10 @@ class Bracketed:
 
 @dataclasses.dataclass(frozen=True)
 class Several:
-    """A list without brackets."""
+    """A list without brackets; ``joint``: ``'and'`` or ``'or'``, if words join it."""
 
     items: tuple['Form', ...]
+    joint: str = ''
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Congruence:
 
 @dataclasses.dataclass(frozen=True)
 class Equation:
-    """Sides with ``=`` or ``\\approx`` between them."""
+    """Sides with ``=``, ``\\equiv`` or ``\\approx`` between them."""
 
     source: str
     items: tuple['Form', ...]

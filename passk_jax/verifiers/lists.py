@@ -1,11 +1,12 @@
 """Rules for golds that are lists, tuples, intervals, sets, unions or matrices."""
 
+import itertools
+import re
 from collections.abc import Sequence
 
 from passk_jax.verifiers.forms import (
     Bracketed,
     Collection,
-    Equation,
     Expression,
     Form,
     Inequality,
@@ -23,21 +24,34 @@ from passk_jax.verifiers.matching import (
     match_in_any_order,
     match_in_order,
 )
-from passk_jax.verifiers.relations import assigned, interval
+from passk_jax.verifiers.named import match_by_name, names_of, sort_by_name
+from passk_jax.verifiers.reading import read
+from passk_jax.verifiers.relations import are_apart, interval
+from passk_jax.verifiers.trees import Apply
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
+
+# P(1,2), \text{Point }(1,2)
+_POINT = re.compile(
+    r'(?:\\text\{ *(?:[Tt]he )?(?:[Pp]oint|[Vv]ertex|[Cc]ent(?:er|re)|[Ff]ocus)'
+    r'(?: is)?(?: at)? *\} *)?'
+    r"(?:[A-Z]'?)? *:? *(?=\()"
+)
 
 
 def bracketed_rule(
     gold: Bracketed, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
     """Compares with a tuple or an interval: items in order, and the brackets."""
+    is_tuple = (gold.opening, gold.closing) == ('(', ')')
     match answer:
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
                 return False
             return match_in_order(gold.items, answer.items, compare)
-        case Several(items) if (gold.opening, gold.closing) == ('(', ')'):
-            return match_in_order(gold.items, _sort_by_name(items), compare)
+        case Several(items) if is_tuple:
+            return match_in_order(gold.items, sort_by_name(items), compare)
+        case Collection((Bracketed() as item,)) if is_tuple:
+            return compare(gold, item)
         case Inequality() if _is_interval(gold):
             answer_interval = interval(answer)
             return (
@@ -48,8 +62,14 @@ def bracketed_rule(
         case Matrix():
             rows = _rows_of_lists(gold)
             return bool(rows) and compare(Matrix(rows), answer)
-        case Expression(_, None):
-            return None
+        case Expression(_, Apply('binom', items)) if is_tuple:
+            # C(10,3), which may be a point.
+            parts = [Expression(str(item), item) for item in items]
+            return match_in_order(gold.items, parts, compare)
+        case Expression(source, None):
+            point = _POINT.match(source) if is_tuple else None
+            tail = read(source[point.end() :]) if point and point[0] else None
+            return compare(gold, tail) if isinstance(tail, Bracketed) else None
     return False
 
 
@@ -59,37 +79,54 @@ def _is_interval(gold: Bracketed) -> bool:
     return '[' in gold.opening or ']' in gold.closing or any('infty' in e for e in ends)
 
 
-def _sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
-    """Sorts items such as ``x=1``, ``y=2`` by name; leaves others as they are."""
-    by_name: dict[str, Form] = {}
-    for form in items:
-        name = assigned(form) if isinstance(form, Equation) else None
-        if name is None or len(name) > 1:
-            return items
-        by_name[name] = form
-    # Coordinates have different names.
-    return (
-        [by_name[name] for name in sorted(by_name)]
-        if len(by_name) == len(items)
-        else items
-    )
-
-
 def several_rule(
     gold: Several, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a list: items and repeats; in order beside a tuple."""
+    """Compares with a list: items and repeats; in order beside a tuple.
+
+    Different names in the gold count: items match by name, or in order.
+    """
     match answer:
+        case _ if names_of(gold.items):
+            return _match_named(gold, answer, compare)
+        case Several() if _is_joined_otherwise(gold, answer):
+            return False
         case Several(items) | Collection(items):
             return match_in_any_order(gold.items, items, compare)
         case Bracketed(opening, items, closing) if opening + closing in ('()', '[]'):
             return match_in_order(gold.items, items, compare)
-        case Union(items) if all(isinstance(form, Inequality) for form in gold.items):
+        case Union(items) if _all_inequalities(gold.items):
             return match_in_any_order(gold.items, items, compare)
         case Words(text) | Expression(text, _):
             # ACD for A, C, D.
             return letters_of(gold.items) == text.replace(' ', '').casefold()
     return False
+
+
+def _match_named(gold: Several, answer: Form, compare: Compare) -> bool | None:
+    """Compares with values of different names; a set of bare values has no order."""
+    match answer:
+        case Several(_, 'or') if gold.joint != 'or':
+            return False
+        case Several(items) | Bracketed('(', items, ')'):
+            return match_by_name(gold.items, items, compare)
+        case Collection(items) if names_of(items):
+            return match_by_name(gold.items, items, compare)
+    return False
+
+
+def _is_joined_otherwise(gold: Several, answer: Several) -> bool:
+    """Returns whether inequalities have "and" for "or", or the reverse."""
+    if not _all_inequalities((*gold.items, *answer.items)):
+        return False
+    if gold.joint and answer.joint:
+        return gold.joint != answer.joint
+    pairs = itertools.combinations(answer.items, 2)
+    return answer.joint == 'and' and any(are_apart(*pair) for pair in pairs)
+
+
+def _all_inequalities(items: Sequence[Form]) -> bool:
+    return all(isinstance(form, Inequality) for form in items)
 
 
 def letters_of(items: Sequence[Form]) -> str | None:
@@ -121,7 +158,9 @@ def union_rule(
             return match_in_any_order(gold.items, items, compare)
         case Several(items) if all(isinstance(form, Bracketed) for form in items):
             return match_in_any_order(gold.items, items, compare)
-        case Several(items) if all(isinstance(form, Inequality) for form in items):
+        case Several(items, joint) if _all_inequalities(items):
+            if joint == 'and':
+                return False
             parts = [interval(form) for form in items if isinstance(form, Inequality)]
             intervals = [part[1] for part in parts if part is not None]
             if len(intervals) < len(items):

@@ -26,6 +26,9 @@ class Judge(Protocol):
     def near(self, first: Node, second: Node) -> bool | None:
         """Returns whether a number is within :data:`NEAR` of another."""
 
+    def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
+        """Returns whether a number is between two bounds, or one of them."""
+
 
 def all_of(results: Iterable[bool | None]) -> bool | None:
     """Returns False if any is False, else ``None`` if any is ``None``, else True."""

@@ -2,8 +2,10 @@ r"""Compares two expressions by their values to 40 digits, at several points.
 
 Two polynomials that agree at random points are equal, with a negligible chance of
 error; so are the elementary functions of answers. Constants need no point. Exact
-expressions are compared to a relative 1e-30. A decimal may stand for the other number
-as in exact.py; inside an expression it is accurate to a relative millionth.
+expressions are compared to a relative 1e-30, and to as many more digits as the terms of
+their sums are apart: ``e^{100}-1`` differs from ``e^{100}``. Beyond a bound of digits
+they are unequal. A decimal may stand for the other number as in exact.py; inside an
+expression one of six digits is accurate to a relative millionth.
 
 Points have positive and negative coordinates. Only points count at which both sides are
 defined and, without ``i``, real. So ``\sqrt{ab}`` equals ``\sqrt a\sqrt b``, and
@@ -13,33 +15,64 @@ whichever makes the two equal.
 For worker processes: exponents are bounded, time is not.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import mpmath
 
 from passk_jax.verifiers import exact
+from passk_jax.verifiers.evaluation import (
+    Evaluation,
+    Point,
+    UndefinedError,
+    Value,
+    real_number,
+)
 from passk_jax.verifiers.matching import NEAR
-from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, names, nodes
+from passk_jax.verifiers.trees import (
+    Apply,
+    Constant,
+    Node,
+    Number,
+    in_order,
+    names,
+    nodes,
+)
 
 _DIGITS = 40
 _TOLERANCE = mpmath.mpf(10) ** -30
-# The tolerance where an expression contains a decimal.
+# Digits between the terms of sums: so few need no more digits, and expressions with
+# more are left out. The most of roots of numbers, of other numbers, with variables.
+_FEW = 12
+_MOST_OF_ROOTS, _MOST_OF_NUMBERS, _MOST_WITH_NAMES = 16_000, 3_000, 1_500
+_ROOTS = frozenset(('+', '-', '*', '/', '^', '!', 'binom', 'sqrt', 'root', 'cbrt'))
+_BITS_PER_DIGIT = 3.32
+# The tolerance where an expression contains a decimal of some digits.
 _DECIMAL_TOLERANCE = mpmath.mpf(10) ** -6
 # Smaller values may be rounding errors of 0, and are computed with more digits.
 _SMALL = mpmath.mpf(10) ** -25
 _LEAST_POINTS = 4
-# Bounds of a power's result and of a factorial's argument.
-_MOST_BITS = 2**24
-_MOST_FACTORIAL = 10**4
-
-Point = Mapping[str, mpmath.mpf]
-Value = mpmath.mpf | mpmath.mpc
 
 
-class UndefinedError(ArithmeticError):
-    """The expression has no value at a point, or one out of bounds."""
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """Values of two expressions at some points.
+
+    Attributes:
+        pairs: the values.
+        digits: to which they are compared beyond 30.
+        is_enough: whether no point was left out for needing too many digits.
+    """
+
+    pairs: Sequence[tuple[Value, Value]]
+    digits: int
+    is_enough: bool
+
+    @property
+    def tolerance(self) -> mpmath.mpf:
+        return _TOLERANCE * mpmath.mpf(10) ** -self.digits
 
 
 def same(gold: Node, answer: Node) -> bool | None:
@@ -61,35 +94,47 @@ def same(gold: Node, answer: Node) -> bool | None:
 def proportional(gold: Node, answer: Node) -> bool | None:
     """Returns whether one expression is a nonzero number times the other."""
     ratios = []
-    for first, second in _values(gold, answer, None):
+    sample = _values(gold, answer, None)
+    for first, second in sample.pairs:
         if not first or not second:
             if first or second:
                 return False
             continue
-        ratios.append(first / second)
+        with mpmath.workdps(_DIGITS + sample.digits):
+            ratios.append(first / second)
     if len(ratios) < _LEAST_POINTS and (names(gold) or names(answer)):
-        return None
-    return bool(ratios) and all(_close(ratios[0], ratio) for ratio in ratios)
+        return None if sample.is_enough else in_order(gold) == in_order(answer)
+    return bool(ratios) and all(
+        _close(ratios[0], ratio, sample.tolerance) for ratio in ratios
+    )
 
 
 def near(first: Node, second: Node) -> bool | None:
     """Returns whether one number is near another; ``None`` if they are no numbers."""
-    for one, other in _values(first, second, None):
-        return bool(abs(one - other) <= _number(NEAR) * abs(one))
+    for one, other in _values(first, second, None).pairs:
+        return bool(abs(one - other) <= real_number(NEAR) * abs(one))
+    return None
+
+
+def lies_between(low: Fraction, tree: Node, high: Fraction) -> bool | None:
+    """Returns whether a real number is between bounds; ``None`` if it has no value."""
+    for number, _ in _values(tree, tree, None).pairs:
+        real = abs(mpmath.im(number)) < _TOLERANCE
+        with mpmath.workdps(_DIGITS):
+            bounds = real_number(low), real_number(high)
+        return bool(real and bounds[0] <= mpmath.re(number) <= bounds[1])
     return None
 
 
 def _same(gold: Node, answer: Node, base: int | None) -> bool | None:
-    tolerance = _TOLERANCE
-    if any(map(_has_decimal, (gold, answer))):
-        tolerance = _DECIMAL_TOLERANCE
-    count = 0
-    for first, second in _values(gold, answer, base):
-        count += 1
-        if not _agree(gold, answer, first, second, tolerance):
+    sample = _values(gold, answer, base)
+    for first, second in sample.pairs:
+        if not _agree(gold, answer, first, second, sample.tolerance):
             return False
     constants = not (names(gold) or names(answer))
-    return True if count >= (1 if constants else _LEAST_POINTS) else None
+    if len(sample.pairs) >= (1 if constants else _LEAST_POINTS):
+        return True
+    return None if sample.is_enough else in_order(gold) == in_order(answer)
 
 
 def _agree(
@@ -104,19 +149,19 @@ def _agree(
             if abs(mpmath.im(error)) < _TOLERANCE:
                 # A short decimal is exact.
                 rounded = exact.is_rounding(literal, mpmath.re(error))
-                return rounded or _close(first, second)
+                return rounded or _close(first, second, tolerance)
+    if _has_decimal(gold) or _has_decimal(answer):
+        tolerance = _DECIMAL_TOLERANCE
     return _close(first, second, tolerance)
 
 
-def _close(first: Value, second: Value, tolerance: mpmath.mpf = _TOLERANCE) -> bool:
+def _close(first: Value, second: Value, tolerance: mpmath.mpf) -> bool:
     size = max(abs(first), abs(second))
     return abs(first - second) <= tolerance * size
 
 
 def _has_decimal(tree: Node) -> bool:
-    return any(
-        isinstance(node, Number) and node.places is not None for node in nodes(tree)
-    )
+    return any(isinstance(node, Number) and exact.is_long(node) for node in nodes(tree))
 
 
 def _uses_log(tree: Node) -> bool:
@@ -126,24 +171,24 @@ def _uses_log(tree: Node) -> bool:
     )
 
 
-def _values(gold: Node, answer: Node, base: int | None) -> list[tuple[Value, Value]]:
+def _values(gold: Node, answer: Node, base: int | None) -> _Sample:
     """Computes the values of both sides at the points that count."""
     rename = _same_case(names(gold), names(answer))
     variables = sorted({rename(name) for name in names(gold) | names(answer)})
     real = bool(variables) and not any(
         node == Constant('i') for tree in (gold, answer) for node in nodes(tree)
     )
-    pairs = []
-    for point in _points(variables):
-        try:
-            first, second = (
-                _value_at(tree, point, rename, base=base, real=real)
-                for tree in (gold, answer)
-            )
-        except (ArithmeticError, ValueError):
-            continue
-        pairs.append((first, second))
-    return pairs
+    at = functools.partial(_values_at, (gold, answer), rename, base=base, real=real)
+    samples = [at(point, 0) for point in _points(variables)]
+    most = min(map(_most_digits, (gold, answer)))
+    few = [sample for sample in samples if sample and sample[2] <= most]
+    digits = max((digits for _, _, digits in few), default=0)
+    enough = len(few) == sum(map(bool, samples))
+    if digits <= _FEW:
+        return _Sample([(one, other) for one, other, _ in few], 0, enough)
+    points = [p for p, s in zip(_points(variables), samples, strict=True) if s in few]
+    again = filter(None, (at(point, digits) for point in points))
+    return _Sample([(one, other) for one, other, _ in again], digits, enough)
 
 
 def _same_case(*sets: frozenset[str]) -> Callable[[str], str]:
@@ -177,23 +222,59 @@ def _coordinate(number: int, place: int) -> int:
     return size if number < 6 or (number >> place % 3) & 1 else -size
 
 
-def _value_at(
-    tree: Node,
-    point: Point,
+def _most_digits(tree: Node) -> int:
+    if names(tree):
+        return _MOST_WITH_NAMES
+    roots = all(
+        node.operation in _ROOTS
+        if isinstance(node, Apply)
+        else isinstance(node, Number)
+        for node in nodes(tree)
+    )
+    return _MOST_OF_ROOTS if roots else _MOST_OF_NUMBERS
+
+
+def _values_at(
+    trees: tuple[Node, Node],
     rename: Callable[[str], str],
+    point: Point,
+    more: int,
     *,
     base: int | None,
     real: bool,
-) -> Value:
-    """Computes the value to 40 digits.
+) -> tuple[Value, Value, int] | None:
+    """Computes two values and the digits that they need; ``None``: they have none.
+
+    Args:
+        trees: the expressions.
+        rename: from a variable to its name in the point.
+        point: a coordinate for each variable.
+        more: digits beyond 40; twice as many may be lost.
+        base: of ``\\log`` without a base.
+        real: whether a value that is not real is none.
+    """
+    evaluations = [Evaluation(point, rename, base, real) for _ in trees]
+    try:
+        first, second = (
+            _value_at(tree, evaluation, 2 * more)
+            for tree, evaluation in zip(trees, evaluations, strict=True)
+        )
+    except (ArithmeticError, ValueError):
+        return None
+    bits = max(evaluation.bits for evaluation in evaluations)
+    return first, second, int(bits / _BITS_PER_DIGIT)
+
+
+def _value_at(tree: Node, evaluation: Evaluation, more: int) -> Value:
+    """Computes the value to 40 digits, and some more.
 
     A small value is computed again with more digits, which exposes rounding errors of
     0.
     """
     values = []
     for digits in (_DIGITS, 3 * _DIGITS):
-        with mpmath.workdps(digits + 15):
-            value = _Evaluation(point, rename, base, real).value(tree)
+        with mpmath.workdps(digits + more + 15):
+            value = evaluation.value(tree)
         if not mpmath.isfinite(value):
             raise UndefinedError
         if abs(value) > _SMALL:
@@ -201,136 +282,3 @@ def _value_at(
         values.append(value)
     first, second = values
     return second if _close(first, second, _DECIMAL_TOLERANCE) else mpmath.mpf(0)
-
-
-class _Evaluation:
-    """An evaluation at a point, at mpmath's working precision."""
-
-    def __init__(
-        self,
-        point: Point,
-        rename: Callable[[str], str],
-        base: int | None,
-        real: bool,
-    ):
-        self._point, self._rename = point, rename
-        self._base, self._real = base, real
-
-    def value(self, tree: Node) -> Value:
-        match tree:
-            case Number(number):
-                return _number(number)
-            case Constant(name):
-                return _CONSTANTS[name]()
-            case Name(name):
-                return self._point[self._rename(name)]
-        arguments = [self.value(argument) for argument in tree.arguments]
-        if tree.operation == 'log' and len(arguments) == 1 and self._base:
-            arguments.append(mpmath.mpf(self._base))
-        result = _OPERATIONS[tree.operation](*arguments)
-        if self._real and isinstance(result, mpmath.mpc):
-            raise UndefinedError
-        return result
-
-
-def _number(number: Fraction) -> mpmath.mpf:
-    return mpmath.mpf(number.numerator) / number.denominator
-
-
-def _undefined(*_: Value) -> Value:
-    raise UndefinedError
-
-
-def _quotient(above: Value, below: Value) -> Value:
-    if not below:
-        raise UndefinedError
-    return above / below
-
-
-def _power(base: Value, exponent: Value) -> Value:
-    if not base:
-        if mpmath.re(exponent) <= 0:
-            raise UndefinedError
-        return mpmath.mpf(0)
-    if abs(exponent) * abs(mpmath.log(abs(base), 2)) > _MOST_BITS:
-        raise UndefinedError
-    if isinstance(exponent, mpmath.mpf) and exponent == mpmath.floor(exponent):
-        return base ** int(exponent)
-    return mpmath.power(base, exponent)
-
-
-def _root(number: Value, degree: Value) -> Value:
-    if not degree:
-        raise UndefinedError
-    real = isinstance(number, mpmath.mpf) and isinstance(degree, mpmath.mpf)
-    # An odd root of a negative number is its real root.
-    if real and number < 0 and degree == mpmath.floor(degree) and int(degree) % 2:
-        return -mpmath.power(-number, 1 / degree)
-    return _power(number, 1 / degree)
-
-
-def _factorial(number: Value) -> Value:
-    if abs(number) > _MOST_FACTORIAL:
-        raise UndefinedError
-    return mpmath.factorial(number)
-
-
-def _bounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """Returns the function, undefined where reducing its argument takes long."""
-
-    @functools.wraps(function)
-    def call(number: Value) -> Value:
-        if abs(number) > 10**6:
-            raise UndefinedError
-        return function(number)
-
-    return call
-
-
-def _logarithm(number: Value, base: Value | None = None) -> Value:
-    if not number or (base is not None and base in (0, 1)):
-        raise UndefinedError
-    return mpmath.log(number) if base is None else mpmath.log(number) / mpmath.log(base)
-
-
-def _binomial(above: Value, below: Value) -> Value:
-    if max(abs(above), abs(below)) > _MOST_FACTORIAL:
-        raise UndefinedError
-    return mpmath.binomial(above, below)
-
-
-_CONSTANTS = {
-    'pi': lambda: +mpmath.pi,
-    'e': lambda: +mpmath.e,
-    'i': lambda: mpmath.mpc(0, 1),
-    'infinity': _undefined,
-}
-_OPERATIONS: dict[str, Callable[..., Value]] = {
-    '+': lambda *terms: mpmath.fsum(terms),
-    '-': lambda a: -a,
-    '*': lambda *factors: mpmath.fprod(factors),
-    '/': _quotient,
-    '^': _power,
-    '!': _factorial,
-    'binom': _binomial,
-    'sqrt': mpmath.sqrt,
-    'root': _root,
-    'cbrt': lambda a: _root(a, mpmath.mpf(3)),
-    'abs': abs,
-    'sgn': mpmath.sign,
-    'floor': mpmath.floor,
-    'ceil': mpmath.ceil,
-    'log': _logarithm,
-    'ln': _logarithm,
-    'lg': lambda a: _logarithm(a, mpmath.mpf(10)),
-    'arccot': lambda a: mpmath.atan(_quotient(mpmath.mpf(1), a)),
-    **{
-        name: _bounded(getattr(mpmath, name))
-        for name in ('sin', 'cos', 'tan', 'cot', 'sec', 'csc', 'exp')
-    },
-    **{
-        name: _bounded(getattr(mpmath, name))
-        for name in ('sinh', 'cosh', 'tanh', 'coth')
-    },
-    **{f'arc{name}': getattr(mpmath, f'a{name}') for name in ('sin', 'cos', 'tan')},
-}

@@ -20,7 +20,6 @@ from passk_jax.verifiers.forms import (
     Expression,
     Form,
     Inequality,
-    Matrix,
     Option,
     Quantity,
     Ratio,
@@ -31,10 +30,12 @@ from passk_jax.verifiers.forms import (
     Words,
     is_read,
 )
+from passk_jax.verifiers.matrices import read_matrix
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.phrases import date_of, introduction
 from passk_jax.verifiers.relations import conjunction
-from passk_jax.verifiers.scaling import combined, number
+from passk_jax.verifiers.remarks import deduced, is_unclear, read_remark
+from passk_jax.verifiers.scaling import number
 from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
 from passk_jax.verifiers.syntax import parse
 from passk_jax.verifiers.tokens import TooDeepError, UnreadableError
@@ -56,29 +57,19 @@ _BASED = re.compile(
     r'(-?)\(?((?:\\text\{)?[0-9A-Z]*[0-9][0-9A-Z]*\}?|(?:\\text\{)?[A-F]{2,}\}?)\)?'
     r'_(?:\{\s*(?:\\text\{)?\s*([0-9]{1,4}|[a-z]+)\s*\}?\s*\}|([0-9]{1,4}))'
 )
-_MATRIX = re.compile(
-    r'(?:([^&=<>]{1,60}?)(?:\s|\\cdot|\\times|\*)*)?'
-    r'\\begin\{([pbB]?|small)(?:matrix|array)\*?\}(?:\{[lcr|]*\}|\[[lcr]\])?(.*)'
-    r'\\end\{\2(?:matrix|array)\*?\}',
-    re.DOTALL,
-)
-_TRANSPOSE = re.compile(
-    r'([(\[].*[)\]]|\\begin.*\\end\{[a-z]*\})'
-    r'\^[\s{]*(?:T|\\(?:top|intercal|text\{T\}))[\s}]*',
-    re.DOTALL,
-)
 _CURRENCY = re.compile(
     r'(-?)\s*(?:\\?\$|(?:\\text\{)?\s*(\$|Rs\.?|USD|EUR|[a-z ]+(?=\}))\s*\}?)'
     r'\s*(?=[0-9.(\\])'
 )
 _SEMICOLON = re.compile(';')
 _PLUS_MINUS, _MINUS_PLUS = (re.compile(rf'\\{x}(?![a-z])') for x in ('pm', 'mp'))
-_BY_SIGN = re.compile(r'=|\\approx|\\sim')
+_BY_SIGN = re.compile(r'=|\\equiv(?![a-z])|\\approx|\\sim')
 _ORDERS = re.compile(r'<|>|\\le(?![a-z])|\\ge(?![a-z])|\\ne(?![a-z])')
 _ORS = re.compile(
     r'\\text\{\s*,?\s*(?:or|and|或|和)\s*\}|\\(?:text|quad)\{,\s*(?:and|or)\s*\}'
     r'|(?<![A-Za-z\\])(?:or|and)(?![A-Za-z])|\\(?:lor|vee|land|wedge)(?![a-z])|;|或|和|且'
 )
+_MEMBER = re.compile(r'\s*([A-Za-z])\s*\\in(?![a-z])')
 _TO = re.compile(r':|\\text\{\s*(?:to|:)\s*\}|(?<=[\s\d])to(?=[\s\d])')
 
 
@@ -164,27 +155,11 @@ def _as_words(text: str) -> Form:
 
 
 def _matrix(text: str, depth: int) -> Form | None:
-    """Reads a matrix, perhaps with a factor before it, or a transpose."""
-    if match := _TRANSPOSE.fullmatch(text):
-        form = read_normal(match[1], depth)
-        if isinstance(form, Bracketed):
-            return Matrix(tuple((item,) for item in form.items))
-        if isinstance(form, Matrix) and len({len(row) for row in form.items}) == 1:
-            return Matrix(tuple(zip(*form.items, strict=True)))
-        return None
-    match = _MATRIX.fullmatch(text)
-    if not match or r'\begin' in match[3]:
-        return None
-    rows = [row for row in match[3].split('\\\\') if row.strip()]
-    entries = [
-        [read_normal(normal_form(entry), depth) for entry in row.split('&')]
-        for row in rows
-    ]
-    if match[1]:
-        ones = {'-': '-1', '+': '1'}
-        factor = read_normal(normal_form(ones.get(match[1], match[1])), depth)
-        entries = [[combined('*', factor, entry) for entry in row] for row in entries]
-    return Matrix(tuple(map(tuple, entries)))
+    return read_matrix(text, lambda part: read_normal(normal_form(part), depth))
+
+
+def _remark(text: str, depth: int) -> Form | None:
+    return read_remark(text, lambda part: read_normal(normal_form(part), depth))
 
 
 def _restricted(text: str, depth: int) -> Form | None:
@@ -252,11 +227,17 @@ def _several(text: str, depth: int) -> Form | None:
     if len(parts) < 2:
         return None
     items = _items(parts, depth)
-    if not re.search('or|vee|或', ''.join(signs)):
-        return conjunction(items) or Several(items)
+    words = ''.join(signs)
+    letters = [match[1] for match in map(_MEMBER.match, parts) if match]
+    joint = 'and' if re.search('and|wedge|[和且]', words) else ''
+    if not re.search('or|vee|或', words):
+        if joint and len(letters) > len(set(letters)):
+            # In two sets at once.
+            return _as_words(text)
+        return conjunction(items) or Several(items, joint)
     # A or C is neither AC nor both.
     options = all(isinstance(item, Option) for item in items)
-    return _as_words(text) if options else Several(items)
+    return _as_words(text) if options else Several(items, joint or 'or')
 
 
 def _several_signs(text: str, depth: int) -> Form | None:
@@ -290,12 +271,17 @@ def _member(text: str, depth: int) -> Form | None:
 
 
 def _relation(text: str, depth: int) -> Form | None:
+    if form := deduced(text, lambda part: read_normal(normal_form(part), depth)):
+        return form
     for pattern, kind in ((_ORDERS, Inequality), (_BY_SIGN, Equation)):
         parts, signs = split_top(text, pattern)
         if signs:
             if not all(part.strip() for part in parts):
                 return Unread(text)
-            items = tuple(read_normal(normal_form(part), depth) for part in parts)
+            parts = [normal_form(part) for part in parts]
+            items = tuple(read_normal(part, depth) for part in parts)
+            if any(map(is_unclear, parts[:-1], items)):
+                return _as_words(text)
             return kind(text, items, tuple(signs))
     return None
 
@@ -370,9 +356,9 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _clock, _date, _option, _words, _matrix, _restricted, _congruence, _brackets,
-    _sum_of_units, _several, _several_signs, _union, _member, _relation, _ratio, _based,
-    _quantity,
+    _clock, _date, _option, _words, _matrix, _restricted, _remark, _congruence,
+    _brackets, _sum_of_units, _several, _several_signs, _union, _member, _relation,
+    _ratio, _based, _quantity,
 )  # fmt: skip
 
 

@@ -169,6 +169,23 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
     return Inequality(source, (low, middle, high), signs)
 
 
+def are_apart(first: Form, second: Form) -> bool:
+    r"""Returns whether no value of a variable is within both of two bounds.
+
+    >>> from passk_jax.verifiers.reading import read
+    >>> are_apart(read('x<1'), read('x>2')), are_apart(read('x<1'), read('x>0'))
+    (True, False)
+    """
+    if not (isinstance(first, Inequality) and isinstance(second, Inequality)):
+        return False
+    match interval(first), interval(second):
+        case (name, Bracketed(_, ends)), (other, Bracketed(_, others)) if name == other:
+            lower, upper = (ends, others) if ends[1] == _INFINITY else (others, ends)
+            bounds = lower[1] == _INFINITY and upper[0] == _minus_infinity()
+            return bounds and conjunction((first, second)) is None
+    return False
+
+
 def _minus_infinity() -> Expression:
     return Expression(r'-\infty', negative(Constant('infinity')))
 
@@ -191,9 +208,9 @@ def equation_rule(
     if name is not None and other is not None:
         same_name = name.casefold() == other.casefold()
         if same_name or max(len(name), len(other)) > 1:
-            return compare(gold.items[-1], answer.items[-1])
+            return compare(gold.items[-1], answer)
     if numeric_sides(gold) and numeric_sides(answer):
-        return any_of(compare(side, answer.items[-1]) for side in gold.items)
+        return any_of(compare(side, answer) for side in gold.items)
     tree, other_tree = difference(gold), difference(answer)
     if tree is None or other_tree is None:
         return None

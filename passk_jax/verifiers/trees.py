@@ -61,3 +61,13 @@ def nodes(tree: Node) -> Iterator[Node]:
 def names(tree: Node) -> frozenset[str]:
     """Returns the variables of a tree."""
     return frozenset(node.name for node in nodes(tree) if isinstance(node, Name))
+
+
+def in_order(tree: Node) -> Node:
+    """Sorts the arguments of sums and products: ``b+a`` becomes ``a+b``."""
+    if not isinstance(tree, Apply):
+        return tree
+    arguments = tuple(map(in_order, tree.arguments))
+    if tree.operation in '+*':
+        arguments = tuple(sorted(arguments, key=repr))
+    return Apply(tree.operation, arguments)

@@ -98,6 +98,13 @@ NO_NAMES = (
     | ORDINALS
     | frozenset(name.lower() for name in (*GREEK, *GREEK_LETTERS))
 )
+# In a side of an equation they deny it, or deduce it from another answer.
+DENIALS = frozenset(_words('not nor never but iff wrong false incorrect unless except'))
+DEDUCTIONS = frozenset(
+    _words('if when because since so then hence implies gives yields')
+)
+# A side of an equation that is such a word is an answer itself.
+VERDICTS = frozenset(_words('yes no none even odd true undefined dne impossible'))
 # Names of things with three letters; longer names need no list.
 SHORT_NAMES = frozenset(
     _words('men day won cup bus pen box cat dog egg sec pie row way set')
