@@ -28,7 +28,8 @@ _KINDS = {
 _KIND = rf'(?P<kind>{"|".join(_KINDS)})(?: number| value)?s?(?: of)?'
 _SETS = {'R': _REALS, 'Z': 'Z', 'N': _NATURALS}
 _BUILDER = re.compile(
-    r'\\\{ *(?P<head>[^|:]{2,}?) *[|:] *(?P<member>[A-Za-z] *\\in(?![a-z]).*?) *\\\}'
+    r'\\\{ *(?P<head>[^|: ][^|:]*[^|: ]) *[|:]'
+    r' *(?P<member>[A-Za-z] *\\in(?![a-z]).*?) *\\\}'
 )
 _POSITIVE = re.compile(r'\^?\{?[+*]\}?|\^\{?\\\*\}?|_\{?(?:>0|\+|\\ge 1)\}?')
 _FOR = r'(?:for|where|with)(?: (?:all|any|every|each|some|an?))?'

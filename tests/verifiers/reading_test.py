@@ -98,6 +98,8 @@ def test_parts_are_read_as_the_whole_is():
         (r'\int x', False),
         (r'\begin{pmatrix} 1 \\ \int x \end{pmatrix}', False),
         (r'\int x\text{ cm}', False),
+        (r'3 \pmod 7', True),
+        (r'\int x \pmod 7', False),
         ('LQSX', True),
         ('4:30', True),
         ('x' * 600, False),
@@ -106,3 +108,20 @@ def test_parts_are_read_as_the_whole_is():
 )
 def test_a_form_is_read_if_all_its_parts_are(text, whole):
     assert forms.is_read(read(text)) is whole
+    assert not whole or not forms.is_deep(read(text))
+
+
+@pytest.mark.parametrize(
+    ('text', 'deep'),
+    [
+        ('9!!!!', True),
+        ('9!', False),
+        *((f'{part}2{"^2" * 99}', True) for part in ('', '1, ', 'x=')),
+        (f'2{"^2" * 99}\\text{{ cm}}', True),
+        (r'\int x', False),
+        ('x' * 600, False),
+    ],
+)
+def test_what_is_too_deep_is_not_read(text, deep):
+    assert forms.is_deep(read(text)) is deep
+    assert not (deep and forms.is_read(read(text)))
