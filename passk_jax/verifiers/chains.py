@@ -176,8 +176,8 @@ def _in_one_unit(value: Form, side: Form) -> tuple[Node, Node] | None:
     factor = {PERCENT: Fraction(1, 100)}
     factors = [factor.get(unit.dimension, unit.factor) for unit in units]
     percent = set(dimensions) == {'', PERCENT}
-    if '' in dimensions and not percent:
-        # 5 and 5 cm; a degree and a million are others.
+    if dimensions[0] != dimensions[1] and '' in dimensions and not percent:
+        # 5 and 5 cm; a degree is another.
         unit = max(units, key=lambda unit: unit.dimension)
         bare = unit.dimension not in _SCALED and Fraction(1) in factors
         return (trees[0], trees[1]) if bare else None

@@ -7,6 +7,7 @@ digits with math-verify in a worker (equality.py).
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from fractions import Fraction
