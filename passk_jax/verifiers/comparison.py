@@ -16,7 +16,7 @@ from passk_jax.verifiers import exact
 from passk_jax.verifiers.chains import compare_chain, holds
 from passk_jax.verifiers.clock import clock_rule
 from passk_jax.verifiers.congruences import congruence_rule, remainder_of
-from passk_jax.verifiers.domains import agree
+from passk_jax.verifiers.domains import agree, head_of, with_index_of
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
@@ -126,7 +126,7 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     compare = functools.partial(equal, judge=judge)
     match gold, answer:
         case (Restricted(), _) | (_, Restricted()):
-            heads = (x.form if isinstance(x, Restricted) else x for x in (gold, answer))
+            heads = head_of(gold, gold), head_of(answer, gold)
             return compare(*heads) if agree(gold, answer) else False
         case (Bracketed() | Matrix(), Bracketed()) | (Bracketed(), Matrix()):
             pass
@@ -175,7 +175,8 @@ def _expression(
                 # Beside a number, 5m has a unit.
                 return compare(gold, _with_unit(answer))
             pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
-            return any_of(judge.same(*pair) for pair in pairs)
+            pairs += [(g, with_index_of(g, a)) for g, a in pairs]
+            return any_of(judge.same(*pair) for pair in dict.fromkeys(pairs))
         case Quantity(value, unit):
             letter = letter_of(unit)
             if letter and letter in _names(gold):

@@ -3,16 +3,20 @@ r"""Remarks after an answer that say which values a letter takes.
 ``2k+1, k\in\mathbb{Z}`` is ``2k+1``, as are ``2k+1\text{ for all integers }k`` and
 ``2k+1\text{ where }k\text{ is an integer}``. The letter must occur in the answer. Two
 remarks must agree. If only the answer has one, its letter takes all real numbers or is
-a usual index: ``x+1, x\in\mathbb{Z}`` is another function than ``x+1``.
+a usual index: ``x+1, x\in\mathbb{Z}`` is another function than ``x+1``. An index may
+have another letter.
 """
 
 import re
 
 from passk_jax.verifiers.forms import Expression, Form, Restricted, parts
-from passk_jax.verifiers.trees import names
+from passk_jax.verifiers.scaling import has_pi
+from passk_jax.verifiers.trees import names, rename
 
 _REALS, _NATURALS = 'R', 'N'
 _INDICES = frozenset('ijklmnpqrst')
+# Beside a pi these are indices without a remark.
+_INTEGERS = frozenset('kmn')
 # Words of a kind of number -> its name; constants take any values.
 _KINDS = {
     'real': _REALS,
@@ -104,3 +108,29 @@ def agree(gold: Form, answer: Form) -> bool:
         or '' in values
         or (_NATURALS in values and values <= {_NATURALS, 'N0', 'N1'})
     )
+
+
+def head_of(answer: Form, gold: Form) -> Form:
+    """Returns an answer without its remark, with the index of the gold's remark."""
+    if not isinstance(answer, Restricted):
+        return answer
+    form = answer.form
+    if not isinstance(gold, Restricted) or not isinstance(form, Expression):
+        return form
+    letters = {gold.name, answer.name}
+    if form.tree is None or len(letters) == 1 or not letters <= _INDICES:
+        return form
+    if gold.name in names(form.tree):
+        return form
+    return Expression(form.source, rename(form.tree, answer.name, gold.name))
+
+
+def with_index_of(gold: Expression, answer: Expression) -> Expression:
+    r"""Gives an answer the gold's index: beside ``2k\pi``, ``2n\pi`` is ``2k\pi``."""
+    if gold.tree is None or answer.tree is None or not has_pi(gold.tree):
+        return answer
+    of_gold, of_answer = names(gold.tree), names(answer.tree)
+    new, old = of_gold - of_answer, of_answer - of_gold
+    if len(new) == len(old) == 1 and new | old <= _INTEGERS:
+        return Expression(answer.source, rename(answer.tree, *old, *new))
+    return answer

@@ -18,7 +18,15 @@ from passk_jax.verifiers.forms import (
     Words,
 )
 from passk_jax.verifiers.matching import Compare, Judge, any_of, match_in_order
-from passk_jax.verifiers.trees import Apply, Constant, Name, Node, names, negative
+from passk_jax.verifiers.trees import (
+    Apply,
+    Constant,
+    Name,
+    Node,
+    names,
+    negative,
+    nodes,
+)
 
 # f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB, dy/dx.
 _NAMED = re.compile(
@@ -92,6 +100,18 @@ def difference(equation: Equation) -> Node | None:
         else:
             trees.append(form.tree)
     return Apply('+', (trees[0], negative(trees[1])))
+
+
+def _clear_fractions(tree: Node) -> Node:
+    """Multiplies by the denominators with names: ``y - 1/x`` becomes ``x y - 1``."""
+    fractions = (
+        node
+        for node in nodes(tree)
+        if isinstance(node, Apply) and node.operation == '/'
+    )
+    below = dict.fromkeys(node.arguments[1] for node in fractions)
+    factors = tuple(node for node in below if names(node))
+    return Apply('*', (tree, *factors)) if factors else tree
 
 
 def interval(inequality: Inequality) -> tuple[str, Form] | None:
@@ -196,7 +216,7 @@ _TURNED = {'<': '>', '>': '<', r'\le': r'\ge', r'\ge': r'\le', r'\ne': r'\ne'}
 def equation_rule(
     gold: Equation, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with an equation: up to a factor, or by value if it assigns a name."""
+    """Compares with an equation: up to factors, or by value if it assigns a name."""
     name = assigned(gold)
     if not isinstance(answer, Equation):
         if name is not None:
@@ -214,7 +234,9 @@ def equation_rule(
     tree, other_tree = difference(gold), difference(answer)
     if tree is None or other_tree is None:
         return None
-    return judge.proportional(tree, other_tree)
+    cleared = _clear_fractions(tree), _clear_fractions(other_tree)
+    pairs = dict.fromkeys(((tree, other_tree), cleared))
+    return any_of(judge.proportional(*pair) for pair in pairs)
 
 
 def inequality_rule(

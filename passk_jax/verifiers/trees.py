@@ -71,3 +71,12 @@ def in_order(tree: Node) -> Node:
     if tree.operation in '+*':
         arguments = tuple(sorted(arguments, key=repr))
     return Apply(tree.operation, arguments)
+
+
+def rename(tree: Node, old: str, new: str) -> Node:
+    """Gives a variable another name."""
+    if isinstance(tree, Name):
+        return Name(new) if tree.name == old else tree
+    if not isinstance(tree, Apply):
+        return tree
+    return Apply(tree.operation, tuple(rename(x, old, new) for x in tree.arguments))

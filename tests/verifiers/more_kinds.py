@@ -46,6 +46,20 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'5\text{ miles}', (r'5\text{ miles}\approx8\text{ km}',), (r'5\text{ miles}\approx80\text{ km}', r'6\text{ miles}\approx 9.7\text{ km}')),
         (r'1200000', (r'1200000\approx1.2\text{ million}',), (r'1200000\approx1.2\text{ billion}',)),
     ),
+    'letters of indices': (
+        (r'\frac{\pi}{6}+2k\pi', (r'\frac{\pi}{6}+2n\pi', r'\frac{\pi}{6}+2\pi n, n\in\mathbb{Z}', r'x=\frac{\pi}{6}+2\pi m'),
+         (r'\frac{\pi}{6}+n\pi', r'\frac{\pi}{6}+2x\pi', r'\frac{\pi}{3}+2n\pi', r'\frac{\pi}{6}+2n\pi+k', r'\frac{n\pi}{6}+2\pi')),
+        (r'k\pi, k\in\mathbb{Z}', (r'n\pi, n\in\mathbb{Z}', r'n\pi'), (r'2n\pi, n\in\mathbb{Z}', r'x\pi')),
+        (r'2k+1, k\in\mathbb{Z}', (r'2n+1, n\in\mathbb{Z}',), (r'2n-2, n\in\mathbb{Z}', '2n+1', r'2x+1, x\in\mathbb{R}')),
+        (r'2k+1', (), ('2n+1', r'2n+1, n\in\mathbb{Z}')),
+        (r'\pi r^2', (), (r'\pi n^2', r'\pi x^2')),
+    ),
+    'fractions of equations': (
+        (r'y=\frac{1}{x}', ('xy=1', 'xy-1=0', r'x=\frac1y', r'y=\frac{2}{2x}'), ('xy=2', 'x+y=1', 'x=y', r'y=\frac{1}{x^2}', r'\frac yx=1')),
+        (r'y=\frac{2}{x+1}', ('y(x+1)=2', 'xy+y=2', r'\frac{2}{y}=x+1'), ('y(x+1)=1', r'y=\frac{2}{x}+1', r'y=\frac2{x-1}')),
+        ('xy=6', (r'y=\frac6x', 'y=6/x', r'\frac{xy}{6}=1'), (r'y=\frac{x}{6}', r'y=\frac{3}{x}')),
+        ('y=x+1', (r'y=\frac{x^2-1}{x-1}', 'x-y=-1'), (r'y=\frac{x^2+1}{x+1}', r'\frac{y}{x}=1')),
+    ),
     'many brackets': (
         (r'\sqrt{2}', ('(' * 20 + r'\sqrt2' + ')' * 20, '[' + '(' * 9 + '2' + ')' * 9 + '^{1/2}]'), ('(' * 20 + r'\sqrt3' + ')' * 20, '[' * 20 + r'\sqrt3' + ']' * 20)),
         ('(1,2)', ('(((1,2)))',), ('(((2,1)))', '((((1,2),3)))')),
