@@ -105,7 +105,7 @@ def _is_constant(form: Form) -> bool:
 
 
 def _is_near(value: Form, side: Form, judge: Judge, near: Compare) -> bool | None:
-    match _in_one_unit(value, side):
+    match _convert_to_one_unit(value, side):
         case (tree, other) if _is_rational(tree) and _printed(other):
             return _lies_near(tree, other, judge)
     return near(value, side)
@@ -113,7 +113,7 @@ def _is_near(value: Form, side: Form, judge: Judge, near: Compare) -> bool | Non
 
 def _is_rounded(value: Form, side: Form, judge: Judge) -> bool | None:
     """Returns whether a side is a number rounded; decimals do not give integers."""
-    match _in_one_unit(value, side):
+    match _convert_to_one_unit(value, side):
         case (Number(), Number(_, None)):
             return False
         case (tree, _) if _is_rational(tree, integer=True):
@@ -160,7 +160,7 @@ def _is_rational(tree: Node, *, integer: bool = False) -> bool:
     return number is not None and (number.denominator == 1 or not integer)
 
 
-def _in_one_unit(value: Form, side: Form) -> tuple[Node, Node] | None:
+def _convert_to_one_unit(value: Form, side: Form) -> tuple[Node, Node] | None:
     """Returns the trees of two numbers, the first in the unit of the second."""
     trees: list[Node] = []
     units: list[Unit] = []

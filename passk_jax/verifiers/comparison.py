@@ -16,7 +16,7 @@ from passk_jax.verifiers import exact
 from passk_jax.verifiers.chains import compare_chain, holds
 from passk_jax.verifiers.clock import clock_rule
 from passk_jax.verifiers.congruences import congruence_rule, remainder_of
-from passk_jax.verifiers.domains import agree, head_of, with_index_of
+from passk_jax.verifiers.domains import agree, head_of, rename_index
 from passk_jax.verifiers.forms import (
     Based,
     Bracketed,
@@ -51,9 +51,9 @@ from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.relations import equation_rule, inequality_rule
 from passk_jax.verifiers.scaling import (
     combined,
+    convert_beside,
     convert_to_radians,
     has_pi,
-    in_unit_of,
     integer,
     quotient,
     times,
@@ -175,7 +175,7 @@ def _expression(
                 # Beside a number, 5m has a unit.
                 return compare(gold, _with_unit(answer))
             pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
-            pairs += [(g, with_index_of(g, a)) for g, a in pairs]
+            pairs += [(g, rename_index(g, a)) for g, a in pairs]
             return any_of(judge.same(*pair) for pair in dict.fromkeys(pairs))
         case Quantity(value, unit):
             letter = letter_of(unit)
@@ -297,7 +297,9 @@ def _ratio(gold: Ratio, answer: Form, compare: Compare, judge: Judge) -> bool | 
 
 def _near(first: Form, second: Form, judge: Judge) -> bool | None:
     """Compares two sides roughly, in one unit; it does not judge other sides."""
-    pairs = itertools.product(in_unit_of(second, first), in_unit_of(first, second))
+    pairs = itertools.product(
+        convert_beside(second, first), convert_beside(first, second)
+    )
     return any_of(_near_numbers(*pair, judge) for pair in pairs)
 
 

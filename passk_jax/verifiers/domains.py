@@ -125,7 +125,7 @@ def head_of(answer: Form, gold: Form) -> Form:
     return Expression(form.source, rename(form.tree, answer.name, gold.name))
 
 
-def with_index_of(gold: Expression, answer: Expression) -> Expression:
+def rename_index(gold: Expression, answer: Expression) -> Expression:
     r"""Gives an answer the gold's index: beside ``2k\pi``, ``2n\pi`` is ``2k\pi``."""
     if gold.tree is None or answer.tree is None or not has_pi(gold.tree):
         return answer

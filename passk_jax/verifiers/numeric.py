@@ -36,9 +36,9 @@ from passk_jax.verifiers.trees import (
     Constant,
     Node,
     Number,
-    in_order,
     names,
     nodes,
+    sort_arguments,
 )
 
 _DIGITS = 40
@@ -103,7 +103,9 @@ def proportional(gold: Node, answer: Node) -> bool | None:
         with mpmath.workdps(_DIGITS + sample.digits):
             ratios.append(first / second)
     if len(ratios) < _LEAST_POINTS and (names(gold) or names(answer)):
-        return None if sample.is_enough else in_order(gold) == in_order(answer)
+        return (
+            None if sample.is_enough else sort_arguments(gold) == sort_arguments(answer)
+        )
     return bool(ratios) and all(
         _close(ratios[0], ratio, sample.tolerance) for ratio in ratios
     )
@@ -134,7 +136,7 @@ def _same(gold: Node, answer: Node, base: int | None) -> bool | None:
     constants = not (names(gold) or names(answer))
     if len(sample.pairs) >= (1 if constants else _LEAST_POINTS):
         return True
-    return None if sample.is_enough else in_order(gold) == in_order(answer)
+    return None if sample.is_enough else sort_arguments(gold) == sort_arguments(answer)
 
 
 def _agree(

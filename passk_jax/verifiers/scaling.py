@@ -17,7 +17,7 @@ def convert_to_radians(form: Form) -> Form:
     return combined('*', times(form, Fraction(1, 180)), Expression('', Constant('pi')))
 
 
-def in_unit_of(other: Form, form: Form) -> list[Form]:
+def convert_beside(other: Form, form: Form) -> list[Form]:
     """Returns the possible values of a side beside another, perhaps converted."""
     if not isinstance(form, Quantity):
         return [form]

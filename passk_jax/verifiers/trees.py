@@ -63,11 +63,11 @@ def names(tree: Node) -> frozenset[str]:
     return frozenset(node.name for node in nodes(tree) if isinstance(node, Name))
 
 
-def in_order(tree: Node) -> Node:
+def sort_arguments(tree: Node) -> Node:
     """Sorts the arguments of sums and products: ``b+a`` becomes ``a+b``."""
     if not isinstance(tree, Apply):
         return tree
-    arguments = tuple(map(in_order, tree.arguments))
+    arguments = tuple(map(sort_arguments, tree.arguments))
     if tree.operation in '+*':
         arguments = tuple(sorted(arguments, key=repr))
     return Apply(tree.operation, arguments)
