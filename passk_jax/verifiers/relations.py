@@ -234,9 +234,10 @@ def equation_rule(
     tree, other_tree = difference(gold), difference(answer)
     if tree is None or other_tree is None:
         return None
-    cleared = _clear_fractions(tree), _clear_fractions(other_tree)
-    pairs = dict.fromkeys(((tree, other_tree), cleared))
-    return any_of(judge.proportional(*pair) for pair in pairs)
+    pairs = [(tree, other_tree)]
+    if names(tree) == names(other_tree) and len(names(tree)) > 1:
+        pairs.append((_clear_fractions(tree), _clear_fractions(other_tree)))
+    return any_of(judge.proportional(*pair) for pair in dict.fromkeys(pairs))
 
 
 def inequality_rule(

@@ -8,6 +8,7 @@ r"""Remarks behind an answer: where it holds, and what else it equals.
 import re
 from collections.abc import Callable
 
+from passk_jax.verifiers import exact
 from passk_jax.verifiers.forms import (
     Bracketed,
     Equation,
@@ -21,7 +22,7 @@ from passk_jax.verifiers.forms import (
 from passk_jax.verifiers.relations import is_number
 from passk_jax.verifiers.splitting import depths, split_top
 from passk_jax.verifiers.tokens import CONSTANTS, FUNCTIONS
-from passk_jax.verifiers.trees import Number
+from passk_jax.verifiers.trees import Name, Number, names
 from passk_jax.verifiers.vocabulary import (
     DEDUCTIONS,
     DENIALS,
@@ -76,6 +77,11 @@ _PLAIN_WORD = re.compile(r'[0-9)}\]] *(?<= )([a-z]{2,}) +(?=[A-Za-z(\\])')
 _SCRIPTS = re.compile(r'[_^] *(?:\{(?:[^{}]|\{[^{}]*\})*\}|\\?[A-Za-z0-9]+)')
 _ARGUMENTS = re.compile(r'(?<=[}A-Za-z])\([^()]*\)')
 _LABEL = re.compile(r'(?:[A-Za-z](?=\\text\{[-a-z]))?\\text\{')
+_HEDGE = re.compile(r'(?<![a-z])(?:else|otherwise)(?![a-z])')
+# Words that end in the middle of a sentence, and numbers among words.
+_OPEN_END = re.compile(
+    r'\\text\{[^{}]*(?:(?<![a-z])(?:or|and|not|else|otherwise)\W*|[0-9][^{}]*)\}'
+)
 # A number, and what makes no product or sum with it.
 _BROKEN = re.compile(
     r"-?[0-9.,]+ *(?:[':;?|\[]|\\\\|\\\{|\\[cl]?dots(?![a-z])"
@@ -117,9 +123,32 @@ def _without_remark(text: str, read: Read) -> Form | None:
         form = read(condition)
         parts = form.items if isinstance(form, Several) else (form,)
         point = isinstance(form, Bracketed) and 'at' in match[0]
-        if point or all(isinstance(part, Equation) for part in parts):
+        if point:
             return read(head)
+        if all(isinstance(part, Equation) for part in parts):
+            answer = read(head)
+            hides = _HEDGE.search(condition) or any(_hides(answer, x) for x in parts)
+            return Words(text.casefold()) if hides else answer
     return None
+
+
+def _hides(answer: Form, remark: Form) -> bool:
+    """Returns whether a remark is false, or gives a letter of the answer a value."""
+    if not isinstance(remark, Equation):
+        return False
+    sides = [x.tree for x in remark.items if isinstance(x, Expression) and x.tree]
+    try:
+        numbers = {exact.value(tree) for tree in sides if not names(tree)} - {None}
+    except exact.TooLargeError:
+        return True
+    # f(x) = 5 at x = 1 has the value 5; 2n + 1 at n = 3 has another.
+    *names_of_value, value = answer.items if isinstance(answer, Equation) else (answer,)
+    trees = [x.tree for x in names_of_value if isinstance(x, Expression)]
+    letters = {tree.name for tree in trees if isinstance(tree, Name)}
+    if isinstance(value, Expression) and value.tree:
+        letters |= names(value.tree)
+    assigned = {tree.name for tree in sides if isinstance(tree, Name)}
+    return len(numbers) > 1 or bool(numbers and assigned & letters)
 
 
 def _as_chain(text: str, read: Read) -> Form | None:
@@ -165,6 +194,8 @@ def is_unclear(text: str, form: Form) -> bool:
         text: a side, before the last, in normal form.
         form: the same, read.
     """
+    if _OPEN_END.fullmatch(text.strip()):
+        return True
     plain = _PLAIN_WORD.search(text)
     if plain and (_denies(plain[1]) or _is_joining(plain[1]) or _is_plain(plain[1])):
         return True

@@ -54,6 +54,16 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'2k+1', (), ('2n+1', r'2n+1, n\in\mathbb{Z}')),
         (r'\pi r^2', (), (r'\pi n^2', r'\pi x^2')),
     ),
+    'remarks that hide a value': (
+        ('5', (r'5\text{ at }x=1', r'5\ (x=1)', r'5\text{ since }2+3=5', r'f(x)=5\text{ at }x=1', r'\text{area}=5'),
+         (r'5\ (6=7)', r'5\ (x=10^{10^{10}})', r'5\text{ since }6=7', r'5\text{ if }x=5\text{ else }6', r'\text{6 or}=5', r'\text{6 and}=5', r'\text{six or}=5', r'\text{x or}=5', r'\text{The answer is 6, not}=5')),
+        ('x=5', (r'x=5\text{ when }y=2',), (r'x=5\ (x=6)', r'x=5\text{ at }x=6', r'x=5\text{ for }x=6,x=7')),
+        ('2n+1', (), (r'2n+1\text{ where }n=3', r'2n+1\ (n=3)')),
+        ('k', (), (r'k\ (k=5)', r'k\text{ if }k=5')),
+        ('x=0', (), (r'\frac{x}{x}=0',)),
+        ('x=1', (), (r'\frac{x-1}{x-1}=0', r'\frac{x-1}{y}=0')),
+        ('xy=1', (), (r'\frac{xy-1}{t}=0',)),
+    ),
     'fractions of equations': (
         (r'y=\frac{1}{x}', ('xy=1', 'xy-1=0', r'x=\frac1y', r'y=\frac{2}{2x}'), ('xy=2', 'x+y=1', 'x=y', r'y=\frac{1}{x^2}', r'\frac yx=1')),
         (r'y=\frac{2}{x+1}', ('y(x+1)=2', 'xy+y=2', r'\frac{2}{y}=x+1'), ('y(x+1)=1', r'y=\frac{2}{x}+1', r'y=\frac2{x-1}')),

@@ -92,3 +92,10 @@ def test_the_time_is_linear_in_the_text(piece):
     start = time.process_time()
     normal_form(text + 'a')
     assert time.process_time() - start < 0.5
+
+
+def test_a_long_sum_of_fractions_takes_no_time():
+    text = 'y=' + r'\frac{1}{x+' * 30 + '1' + '}' * 30
+    started = time.process_time()
+    normal_form(text)
+    assert time.process_time() - started < 1
