@@ -103,9 +103,7 @@ def proportional(gold: Node, answer: Node) -> bool | None:
         with mpmath.workdps(_DIGITS + sample.digits):
             ratios.append(first / second)
     if len(ratios) < _LEAST_POINTS and (names(gold) or names(answer)):
-        return (
-            None if sample.is_enough else sort_arguments(gold) == sort_arguments(answer)
-        )
+        return _same_terms(gold, answer, sample)
     return bool(ratios) and all(
         _close(ratios[0], ratio, sample.tolerance) for ratio in ratios
     )
@@ -136,6 +134,11 @@ def _same(gold: Node, answer: Node, base: int | None) -> bool | None:
     constants = not (names(gold) or names(answer))
     if len(sample.pairs) >= (1 if constants else _LEAST_POINTS):
         return True
+    return _same_terms(gold, answer, sample)
+
+
+def _same_terms(gold: Node, answer: Node, sample: _Sample) -> bool | None:
+    """Compares terms, where too few values count because they need many digits."""
     return None if sample.is_enough else sort_arguments(gold) == sort_arguments(answer)
 
 

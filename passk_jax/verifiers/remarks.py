@@ -122,20 +122,19 @@ def _without_remark(text: str, read: Read) -> Form | None:
             condition = condition[:-1]
         form = read(condition)
         parts = form.items if isinstance(form, Several) else (form,)
-        point = isinstance(form, Bracketed) and 'at' in match[0]
-        if point:
+        if isinstance(form, Bracketed) and 'at' in match[0]:
             return read(head)
-        if all(isinstance(part, Equation) for part in parts):
+        equations = [part for part in parts if isinstance(part, Equation)]
+        if len(equations) == len(parts):
             answer = read(head)
-            hides = _HEDGE.search(condition) or any(_hides(answer, x) for x in parts)
+            hides = any(_hides(answer, equation) for equation in equations)
+            hides = hides or _HEDGE.search(condition)
             return Words(text.casefold()) if hides else answer
     return None
 
 
-def _hides(answer: Form, remark: Form) -> bool:
+def _hides(answer: Form, remark: Equation) -> bool:
     """Returns whether a remark is false, or gives a letter of the answer a value."""
-    if not isinstance(remark, Equation):
-        return False
     sides = [x.tree for x in remark.items if isinstance(x, Expression) and x.tree]
     try:
         numbers = {exact.value(tree) for tree in sides if not names(tree)} - {None}
