@@ -69,7 +69,11 @@ def analyse(values: np.ndarray) -> Crossed:
 
 
 def table(
-    names: Sequence[str], differences: Mapping[str, np.ndarray], *, factor: str
+    names: Sequence[str],
+    differences: Mapping[str, np.ndarray],
+    *,
+    factor: str,
+    last: Sequence[Sequence[str]] = (),
 ) -> list[str]:
     """Returns a row for each group, for all groups, and for each component.
 
@@ -77,6 +81,7 @@ def table(
         names: those of the groups.
         differences: measure -> values ``[G, S]``, on the test split.
         factor: what the groups are, in the plural.
+        last: rows that come after these.
     """
     num_groups, num_seeds = next(iter(differences.values())).shape
     arrays = differences.values()
@@ -94,7 +99,7 @@ def table(
         ['deviation of the rest', *(f'{x.rest:.3f}' for x in analysed)],
     ]
     head = f'test split, {num_groups} {factor} x {num_seeds} seeds'
-    return markdown_table([head, *differences], rows)
+    return markdown_table([head, *differences], [*rows, *last])
 
 
 def _over(values: np.ndarray) -> str:

@@ -65,9 +65,8 @@ def main(*, of: str = 'puzzles', results: str = 'experiments/results') -> None:
     study, directory = STUDIES[of], pathlib.Path(results)
     names = [family.rpartition('/')[2] for family in study.families]
     differences = read(study, directory)
-    lines = table(names, differences, factor=study.factor)
-    if study.first:
-        lines.append(new_minus_first(study, [*differences.values()]))
+    last = [new_minus_first(study, [*differences.values()])] if study.first else []
+    lines = table(names, differences, factor=study.factor, last=last)
     text = '\n'.join(lines) + '\n'
     atomic_write_text(directory / f'{study.sweep.name}_crossed.md', text)
     print(text, end='')
@@ -86,14 +85,14 @@ def read(study: Study, directory: pathlib.Path) -> dict[str, np.ndarray]:
     }
 
 
-def new_minus_first(study: Study, differences: Sequence[np.ndarray]) -> str:
+def new_minus_first(study: Study, differences: Sequence[np.ndarray]) -> list[str]:
     """Returns a row: the mean of the new families minus that of the first, by seed."""
     new = np.array([family not in study.first for family in study.families])
     intervals = [
         mean_interval(x[new].mean(axis=0) - x[~new].mean(axis=0)) for x in differences
     ]
     name = f'{new.sum()} new minus {(~new).sum()} others, over seeds'
-    return f'| {" | ".join([name, *map(format_difference, intervals)])} |'
+    return [name, *map(format_difference, intervals)]
 
 
 if __name__ == '__main__':
