@@ -10,6 +10,7 @@ import numpy as np
 
 from passk_jax.report.arms import COLORS, MARKERS
 from passk_jax.report.charts import FIGURE_WIDTH, TITLE, as_png, new_figure
+from passk_jax.report.scatter import Point, exactly, write_names
 
 _STYLES = tuple(zip((*COLORS, 'black'), (*MARKERS, 'X'), strict=True))
 
@@ -34,20 +35,17 @@ def draw_fronts(fronts: Mapping[str, Front], *, title: str) -> bytes:
     figure.set_layout_engine('constrained')
     figure.suptitle(title, **TITLE)
     ax = figure.subplots()
+    points = []
     for (label, front), (color, marker) in zip(fronts.items(), _STYLES, strict=False):
         x, y = front.pass_at_1, front.pass_at_32
         ax.plot(x, y, color=color, marker=marker, markersize=4, label=label)
-        for name, *place in zip(front.names, x, y, strict=True):
-            ax.annotate(
-                name,
-                place,
-                xytext=(3, 3),
-                textcoords='offset points',
-                fontsize=7,
-                color=color,
-            )
+        points += [
+            Point(exactly(left), exactly(up), name, color=color, name_color=color)
+            for left, up, name in zip(x, y, front.names, strict=True)
+        ]
     ax.set(xlabel='Pass@1', ylabel='Pass@32')
     ax.grid(alpha=0.25)
     ax.spines[['top', 'right']].set_visible(False)
     ax.legend(frameon=False, fontsize=9)
+    write_names(figure, {ax: points})
     return as_png(figure)

@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ class Point:
         marker: a marker of matplotlib.
         hollow: whether only the marker's edge is coloured.
         size: the marker's size, in points.
+        name_color: ``#rrggbb`` of the name.
     """
 
     x: Interval
@@ -50,6 +52,7 @@ class Point:
     marker: str = 'o'
     hollow: bool = False
     size: float = 6.0
+    name_color: str = _TEXT
 
 
 def exactly(value: float) -> Interval:
@@ -106,16 +109,29 @@ def write_names(figure: 'Figure', panels: Mapping['Axes', Sequence[Point]]) -> N
 
 def _boxes(ax: 'Axes') -> Boxes:
     """Returns the boxes of all markers, intervals and lines."""
-    drawn = [line.get_window_extent() for line in ax.lines]
-    boxes = np.array([extent.padded(_pixels(ax)).extents for extent in drawn])
-    # Undefined intervals have no box.
-    return boxes[np.isfinite(boxes).all(axis=1)]
+    boxes = [np.empty((0, 4))]
+    for line in ax.lines:
+        corners = line.get_transform().transform(line.get_xydata())
+        if not np.isfinite(corners).all():
+            continue  # an undefined interval
+        if len(corners) == 1:
+            marker = line.get_window_extent().padded(_pixels(ax))
+            boxes.append(marker.extents[None])
+        boxes += [_along(*ends) for ends in itertools.pairwise(corners)]
+    return np.concatenate(boxes)
+
+
+def _along(start: np.ndarray, end: np.ndarray) -> Boxes:
+    """Returns small boxes, four pixels apart, along a line between two points."""
+    num_boxes = 2 + int(math.dist(start, end) // 4)
+    middles = np.linspace(start, end, num_boxes)
+    return np.concatenate([middles - 1, middles + 1], axis=-1)
 
 
 def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
     """Writes the name of a point; returns the boxes of the name and its line."""
     where = point.x[0], point.y[0]
-    style = {'fontsize': 8, 'color': _TEXT, 'ha': 'center', 'va': 'center'}
+    style = {'fontsize': 8, 'color': point.name_color, 'ha': 'center', 'va': 'center'}
     text = ax.text(*where, point.name, **style)
     size = np.array(text.get_window_extent().size)
     start = ax.transData.transform(where)
@@ -141,8 +157,7 @@ def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
         end = np.clip(start, boxes[best, :2], boxes[best, 2:])
         line = zip(where, to_data(end), strict=True)
         ax.plot(*line, color=_GREY, linewidth=0.5, zorder=1)
-        along = start + np.linspace(0, 1, 20)[:, None] * (end - start)
-        added += [np.concatenate([at - 1, at + 1]) for at in along]
+        added += [*_along(start, end)]
     return np.array(added)
 
 
