@@ -116,7 +116,7 @@ def _boxes(ax: 'Axes') -> Boxes:
             continue  # an undefined interval
         if len(corners) == 1:
             marker = line.get_window_extent().padded(_pixels(ax))
-            boxes.append(marker.extents[None])
+            boxes.append(np.array([marker.extents]))
         boxes += [_along(*ends) for ends in itertools.pairwise(corners)]
     return np.concatenate(boxes)
 
