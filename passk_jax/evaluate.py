@@ -5,8 +5,8 @@
 It samples as the run's evaluations do, unless a flag changes that. It prints a table of
 metrics. It writes the answers to every problem and the settings to
 ``<workdir>/evaluation/by_command/``; the file names contain what the flags change.
-``--hosts`` and ``--mesh`` set where it runs and change no response. It replaces results
-of other settings or problems only with ``--overwrite``.
+``--hosts`` and ``--mesh`` set where it runs and change no response. Results of other
+settings or problems are replaced only with ``--overwrite``.
 
     python -m passk_jax.evaluate --workdir=runs/mine --task=korbench,arc --data_dir=DIR
 
@@ -14,8 +14,8 @@ of other settings or problems only with ``--overwrite``.
 how to get their problems and where in ``--data_dir`` to put them. A config file, which
 sets ``task``, ``data.dir`` and the prompt limit, also names a task. It prints Pass@1
 and Pass@k by category and overall, and writes that table as Markdown next to each
-task's records. It leaves out and counts the problems that the run was trained on. It
-does not sample a task again that has results, so an interrupted command resumes.
+task's records. It counts the problems that the run was trained on, and leaves them out.
+A task that has results is not sampled again, so an interrupted command resumes.
 
     python -m passk_jax.evaluate --model=HuggingFaceTB/SmolLM2-135M-Instruct \\
         --task=configs/smollm2.py:sets=out_of_domain --workdir=runs/published
@@ -110,7 +110,7 @@ def main(
     # An evaluation uses the task's verdicts but no advantage.
     check_sources(path, config.model, dataclasses.asdict(config.task))
     directory = path / 'evaluation' / 'by_command'
-    # Made now so that an error comes before an hour of sampling.
+    # Make it now, so that an error comes before an hour of sampling.
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
@@ -233,7 +233,7 @@ def _plan(
 
 
 def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
-    """Lists the tasks of the run and of those it started from; ``None``: unreadable."""
+    """Lists the tasks of the run and its ancestors; ``None`` for an unreadable one."""
     sources: list[_Problems | None] = [(config.task, config.data)]
     names = set()
     while config.init.kind == 'checkpoint' and config.init.checkpoint not in names:

@@ -85,7 +85,7 @@ def main(
 def _write_model(
     setup: Setup, params: Params, directory: pathlib.Path | None, dtype: str
 ) -> None:
-    """Writes the weights of the base's parameters, and the files that describe them."""
+    """Writes a model without adapters: its weights, and the files that describe it."""
     hf_save.write_params(
         setup.policy.base,
         params,
@@ -113,10 +113,10 @@ def _write_adapters(
     out: pathlib.Path,
     dtype: str,
 ) -> None:
-    """Writes a PEFT directory; a base that nobody published goes into ``base/``.
+    """Writes a PEFT directory; an unpublished base goes into ``base/``.
 
-    Its files have the dtype of the parameters, because rounding of an adapter may
-    exceed what it learned.
+    The adapters keep the dtype of the parameters, because rounding may exceed what they
+    have learned.
     """
     model, frozen_dtype = setup.config.model, setup.config.model.frozen_dtype
     base = model.source

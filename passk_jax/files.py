@@ -31,7 +31,7 @@ _MOST_DEEP, _MOST_VALUES = 100, 10**7
 def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file atomically, even if the process crashes.
 
-    It replaces the target of a link, and the link stays. It writes to devices and pipes
+    A symbolic link stays: its target is replaced. Devices and pipes are written
     directly, as a shell does.
 
     Args:
@@ -114,7 +114,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def _replaceable(path: pathlib.Path) -> bool:
-    """Returns whether a regular file can take this name: free, or a regular file."""
+    """Returns whether the path is free or a regular file."""
     try:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -122,9 +122,9 @@ def _replaceable(path: pathlib.Path) -> bool:
 
 
 def is_bucket(value: Any) -> bool:
-    """Returns whether a text, or one in a list or mapping, is a bucket's address.
+    """Returns whether a value is, or contains, the address of a bucket.
 
-    Addresses of data that tasks read themselves (``hf://``, ``tfds://``) are none.
+    ``hf://`` and ``tfds://`` do not count, because tasks read these themselves.
 
     >>> [is_bucket(x) for x in ('gs://a/b', ['c', 'a=s3://b'], 'hf://datasets/a', 'gs')]
     [True, True, False, False]
@@ -161,7 +161,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def check_nesting(value: Any) -> None:
-    """Raises ValueError for a value that contains itself, or is nested too deep.
+    """Raises ValueError for a value that is too large, too deep or contains itself.
 
     Args:
         value: mappings (whatever has ``values()``), lists and tuples of anything.

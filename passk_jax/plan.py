@@ -8,9 +8,9 @@ prefill, decoding, diagnosis) with the topology's compiler. It prints memory, wo
 collectives, and a lower bound of the time. On the standard error, a line says which
 program is being compiled, and another gives its first figures.
 
-A TPU topology needs the TPU compiler (the extra 'tpu') but no TPU, and one GPU,
-``gpu:h100x1``, the GPU compiler (the extra 'gpu') but no GPU. Several GPUs, or one
-where it is not installed, are planned from shapes alone. ``cpu:8`` needs nothing.
+A TPU topology needs the TPU compiler (the extra 'tpu'), but no TPU. One GPU,
+``gpu:h100x1``, needs the GPU compiler (the extra 'gpu'), but no GPU. Several GPUs, and
+one GPU without its compiler, are planned from shapes alone. ``cpu:8`` needs nothing.
 Planning reads no weights, data or published tokenizer; it runs and measures nothing.
 Exit status 1: a program does not fit.
 
@@ -218,7 +218,7 @@ def plan_that_fits(
     devices = topologies.connect(topology)
     mesh = meshes.completed(config.mesh, len(devices))
     builder, positions = _read(config, topology, mesh)
-    # Training never runs the score alone.
+    # Training runs the program 'score' only as a part of other programs.
     names = names or [name for name in _programs(builder) if name != 'score']
     sizes = config.mesh.sizes
     first = {f'mesh.{x}': mesh.shape[x] for x, size in sizes.items() if size == -1}
@@ -340,7 +340,7 @@ def _builder(
     config: ExperimentConfig, topology: Topology, mesh: sharding.AnyMesh
 ) -> Builder:
     model.check_positions(config.model, config.data, config.sampling)
-    # A GPU's kernels are not traced where its libraries are not installed.
+    # Without a GPU's libraries, its kernels cannot be traced.
     platform = topology.platform if topology.has_compiler else 'cpu'
     size = _vocab_size(config)
     arch = model.architecture(config.model, vocab_size=size, platform=platform)
@@ -362,7 +362,10 @@ def _builder(
 
 
 def _heaviest_loss(config: ExperimentConfig) -> LossConfig:
-    """Returns the loss with a KL term if any stage has one: all hold its reference."""
+    """Returns the loss of the first stage with a KL term; without one, the run's loss.
+
+    A run with a KL term holds the reference's weights in every stage.
+    """
     losses = [stage.config.loss for stage in stages_of(config)]
     return next((loss for loss in losses if loss.kl_coef), config.loss)
 

@@ -96,7 +96,7 @@ def _module(file: str) -> types.ModuleType:
     if path in _MODULES:
         return _MODULES[path]
     content = read(file)
-    # A hash, because the file's name may be that of a package.
+    # Use a hash, because the file may have the name of a package.
     name = f'passk_plugin_{digest(path.encode())[:16]}'
     # Dataclasses and type hints need the module in sys.modules.
     module = sys.modules[name] = types.ModuleType(name)
@@ -140,7 +140,7 @@ def errors_of(file: str, shown: str = '') -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str | None:
-    """Describes an error with file and line, if a file that :func:`load` ran is why."""
+    """Describes an error with file and line, if a user's file raised it, else None."""
     if line := _line(error, _DIGESTS):
         return f'{_shown(line[0])}, line {line[1]}: {describe(error)}'
     return None

@@ -3,10 +3,10 @@
     python -m passk_jax.push --workdir=runs/maze_tiny --exported=runs/maze_tiny/hf \\
         --repo=me/maze-tiny --private
 
-``export`` writes the directory first. This adds README.md, the card, and curves.png to
-it. A README.md that is there stays: ``--dry_run`` writes both and uploads nothing, so
-that you can read and change them before. A repository that exists is refused, unless
-``--overwrite`` adds a commit to it. The login is that of ``hf auth login``.
+Run ``export`` first. This command adds the model card (README.md) and curves.png to its
+directory. It does not replace a README.md: ``--dry_run`` writes both files and uploads
+nothing, so that you can edit them first. It uploads to an existing repository only with
+``--overwrite``, which adds a commit. The login is that of ``hf auth login``.
 """
 
 import contextlib
@@ -64,17 +64,17 @@ def main(
 def write_card(
     directory: pathlib.Path, workdir: pathlib.Path, *, repo: str, step: int
 ) -> None:
-    """Writes curves.png, and README.md unless it is there, into an export.
+    """Adds curves.png to an export, and README.md unless it has one.
 
     Raises:
-        InputError: the run cannot be read, the directory not be written, or the export
-            is of adapters whose base nobody else can load.
+        InputError: the run cannot be read, the directory cannot be written, or the
+            export has adapters for a base that is not on the hub.
     """
     run = read_run(workdir)
     base, adapters = _base(run), directory / CONFIG
     if adapters.is_file():
         name = read_json(adapters).get('base_model_name_or_path')
-        # The base of a run with a warm start is a directory beside its adapters.
+        # If the base was warm-started, it is a directory beside the adapters.
         if not base or name != base.partition('@')[0]:
             raise InputError(
                 f'{directory} has adapters for {name!r}, which is on this machine '
@@ -116,7 +116,7 @@ def upload(
         InputError: there is no login or no network, the hub refuses, or the repository
             exists and ``overwrite`` is false.
     """
-    # Imported here, because it takes a second and only this needs it.
+    # This import takes a second, and only this function needs it.
     import huggingface_hub
 
     api = huggingface_hub.HfApi(library_name='passk_jax')
@@ -134,7 +134,7 @@ def upload(
 
 @contextlib.contextmanager
 def _explained(failed: str) -> Iterator[None]:
-    """Converts errors of the hub to one line; ``failed`` says what did not happen."""
+    """Converts errors of the hub to a line that begins with ``failed``."""
     from huggingface_hub import errors
 
     try:
@@ -151,7 +151,7 @@ def _explained(failed: str) -> Iterator[None]:
         elif status in _DENIED:
             reason = f'the hub refuses this login ({reason}); hf auth whoami shows it'
         raise InputError(f'{failed}: {reason}') from error
-    # Without a network httpx and the system have errors of their own.
+    # Without a network, httpx and the system raise other errors.
     except (OSError, ValueError, errors.HTTPError) as error:
         reason = ' '.join(str(error).split())
         raise InputError(f'{failed}, is there a network? {reason}') from error
@@ -174,7 +174,7 @@ def _licence(source: str) -> Mapping[str, Any]:
         if path is None or not path.is_file():
             return {}
         fields = huggingface_hub.ModelCard.load(path).data.to_dict()
-    # A card may be any text, and the YAML of its head of any form.
+    # A card may be any text, and its YAML header may have any form.
     except Exception as error:
         logging.warning('no licence of %s: %s', source, ' '.join(str(error).split()))
         return {}
@@ -182,7 +182,7 @@ def _licence(source: str) -> Mapping[str, Any]:
 
 
 def _tasks(task: Mapping[str, Any]) -> Iterator[tuple[str, About]]:
-    """Yields the task of a section ``task``, or of a mixture those of its parts."""
+    """Yields the task of a section ``task``; for a mixture, the tasks of its parts."""
     params = task.get('params', {})
     if task.get('name') == 'mixture':
         for part in params['parts'].values():

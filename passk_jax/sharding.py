@@ -103,7 +103,7 @@ def warn_of_repeated_work(
 
     Args:
         mesh: the device mesh.
-        place: what the message calls an axis of it, with ``{}`` for the axis.
+        place: how the message names a mesh axis; ``{}`` stands for the axis.
         **batches: logical axis -> name of each batch and its size along that axis.
     """
     for axis, sizes in batches.items():
@@ -168,7 +168,7 @@ def shard(x: jax.Array, *axes: str | None) -> jax.Array:
 
 
 def gathered(axes: tuple[str | None, ...]) -> tuple[str | None, ...]:
-    """Returns the axes of the copy of a parameter that a matrix product reads."""
+    """Returns the axes of a parameter's working copy, which matrix products read."""
     return tuple(None if axis == 'embed' else axis for axis in axes)
 
 
@@ -187,7 +187,7 @@ def mesh_shards(axis: str) -> int:
 
 
 def num_shards(axis: str, size: int) -> int:
-    """Counts the parts of a logical axis of this size; 1 if none of equal sizes."""
+    """Counts the parts of a logical axis of this size; 1 if they would be unequal."""
     return mesh_shards(axis) if divides(axis, size) else 1
 
 
@@ -197,7 +197,7 @@ def divides(axis: str, size: int) -> bool:
 
 
 def num_cores() -> int:
-    """Counts the TensorCores of a TPU under ``jax.set_mesh``; 1 if it is none."""
+    """Counts the TensorCores of a TPU under ``jax.set_mesh``; 1 for other devices."""
     device = jax.sharding.get_abstract_mesh().abstract_device
     if device is None or 'TPU' not in device.device_kind:
         return 1
@@ -244,7 +244,7 @@ def on_devices(fn: Callable[..., Any], in_specs: Any, out_specs: Any) -> Any:
 
 
 def spec_of(axes: tuple[str | None, ...], shape: tuple[int, ...]) -> PartitionSpec:
-    """Returns :func:`partition_spec` under ``jax.set_mesh``; split nowhere without."""
+    """Returns :func:`partition_spec` for the current mesh; no splits without a mesh."""
     mesh = jax.sharding.get_abstract_mesh()
     if mesh.empty:
         return PartitionSpec(*(None for _ in shape))
@@ -265,8 +265,8 @@ def num_devices(mesh_axes: tuple[str, ...]) -> int:
 def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array:
     """Sums the arrays of all shards; splits the result like a master parameter.
 
-    It uses an explicit reduce-scatter. XLA would sum the global arrays on every device
-    and keep a part, with twice the traffic.
+    This is an explicit reduce-scatter. XLA would sum the global arrays on every device
+    and then keep a part, which doubles the traffic.
 
     Args:
         parts: ``[G, K, ...]``, one array per shard of the batch and of the rollouts.
@@ -282,7 +282,7 @@ def sum_over_shards(parts: jax.Array, axes: tuple[str | None, ...]) -> jax.Array
     embed = axes.index('embed') if 'embed' in axes else -1
     scattered = axes_of(out[embed]) if embed >= 0 else ()
     if not set(scattered) <= set(summed):
-        # The batch is not split over these devices, so all hold the same sum.
+        # All these devices hold the same sum: the batch is not split over them.
         scattered, out = (), partition_spec(gathered(axes), parts.shape[2:], mesh.shape)
 
     def local(part: jax.Array) -> jax.Array:
@@ -320,7 +320,7 @@ def batch_sharding(mesh: AnyMesh, tree: Any, *axes: str) -> Any:
 
 
 def place(mesh: Mesh, tree: Any) -> Any:
-    """Puts host arrays on the mesh of any hosts, with :func:`batch_sharding`."""
+    """Puts host arrays on a mesh of one or several hosts, by :func:`batch_sharding`."""
     return jax.tree.map(
         lambda x, s: jax.make_array_from_callback(x.shape, s, lambda i: x[i]),
         tree,

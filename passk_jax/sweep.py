@@ -7,19 +7,19 @@ The file lists arms and seeds (see ``sweeps/declarations.py``). Each run is a
 accelerator give ``--jobs=1``. Kill the sweep or its runs at any time and repeat the
 command: it resumes them. It retries a failed run only when the command is repeated.
 
-``<results>/<name>.jsonl.gz`` has a row for each evaluation of every run that is done
+``<results>/<name>.jsonl.gz`` has a row for each evaluation of every finished run
 (``--csv`` also writes ``.csv``). When all runs are done, ``.md`` has paired differences
-and ``.png`` is the figure. A run with rows is not run again. So the same command
+and ``.png`` is the figure. A run that has rows is not repeated. So the same command
 rebuilds table and figure on a machine with only the results, or adds a seed to them.
 ``--seeds`` selects the seeds to run. Table and figure also have every other seed whose
 runs are all done, whether the file lists it or only the results have it.
 ``--arms=pass_at_1,maxrl`` runs only these arms, and prints their table instead of
 writing one; without the sweep's baseline, the first of them is the baseline.
 
-For a cluster, ``--dry_run`` prints the command of each missing run, one a line; a later
-stage follows the run that it continues. Each line makes its own warm start, which the
-runs of a sweep share. Exit status 1: a run is not done, or its results could not be
-written; 42: the sweep was stopped (SIGTERM) and its runs have saved.
+For a cluster, ``--dry_run`` prints the command of each missing run, one per line; a
+later stage follows the run that it continues. Each command makes its warm start, which
+the runs of a sweep otherwise share. Exit status 1: a run is not done, or its results
+could not be written; 42: the sweep was stopped (SIGTERM) and its runs have saved.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.opening import Job, open_runs
 from passk_jax.sweeps.running import Runner, split_cores
 
-# The most names of runs in a message.
+# A message names at most this many runs.
 _MOST_NAMES = 12
 
 
@@ -81,7 +81,7 @@ def main(
         print(_listed(chosen))
         return 0
     paths = _written(sweep, out, store, csv=csv)
-    # Errors of other seeds' directories come now, not at the end.
+    # Report errors in other seeds' directories now, not at the end.
     _open_other_seeds(sweep, root, store, opened)
     display = progress.Display()
     _keep(store, opened, display)
@@ -157,7 +157,13 @@ def _keep(
     *,
     of: Sequence[Job] | None = None,
 ) -> list[str]:
-    """Adds the results of runs that are done, each with its other stages.
+    """Adds the results of finished runs; those of a run's stages are added together.
+
+    Args:
+        store: the results.
+        jobs: the runs of the sweep.
+        display: shows errors.
+        of: the runs to add; ``None`` adds all.
 
     Returns:
         The names of runs whose results could not be added.
@@ -175,7 +181,7 @@ def _keep(
 def _say_what_is_undefined(
     sweep: Sweep, job: Job, display: progress.Display, *, lost: Sequence[str]
 ) -> None:
-    """Reports early that no evaluation has some measure, which may be misspelt."""
+    """Reports measures that no evaluation has; they may be misspelt."""
     rows = directories.evaluations(job)
     absent = [name for name in sweep.measures if all(name not in row for row in rows)]
     if absent and not lost:
@@ -224,7 +230,7 @@ def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
 
 
 def _is_done_by_rows(job: Job) -> bool:
-    """Returns whether the run is done by its results, but not by its directory."""
+    """Returns whether the run has results, but no complete directory."""
     return bool(job.kept_rows) and not directories.is_done(
         dataclasses.replace(job, kept_rows=())
     )

@@ -113,7 +113,7 @@ def train(
                 stage, verbs = current, make_verbs(setup, current)
                 memory = verbs.remember.begin_stage(memory)
                 log.begin_stage(stage.config.stage, verbs.rates)
-            # The phase 'update' waits here, so that no other phase has its time.
+            # Wait for the update here, so that its time counts as its own phase.
             weights = jax.block_until_ready(Weights(frozen, state.params))
             log.begin('wait', step)
             preempted = guard.interrupted() or not evaluate_due(
@@ -149,7 +149,7 @@ def train(
                     )
                     draw = Draw(batch.problems, responses, *estimated)
                     selection.add(sampled.rollouts, draw, is_new)
-                    del sampled  # The devices hold none while they sample others.
+                    del sampled  # Free its memory before the next draw.
                 log.begin('update', step)
                 diagnosis = diagnose_due(verbs, weights, selection, step)
                 reference = beginning.reference if stage.config.loss.kl_coef else None
@@ -263,9 +263,9 @@ class Beginning:
     """What the loop starts with, in a new run or a resumed one.
 
     Attributes:
-        state, memory: from the newest checkpoint, or else as before step 0.
-        reference: what the KL penalty's reference has besides the frozen parameters
-            (frozen.py); empty if no stage has one.
+        state, memory: from the newest checkpoint, or as before step 0.
+        reference: the parameters of the KL penalty's reference, without the frozen
+            ones; empty if no stage has a KL penalty.
         frozen: the parameters that no step changes.
     """
 
@@ -323,7 +323,10 @@ def restore(
     memory: RunMemory,
     mesh: Mesh,
 ) -> tuple[TrainState, RunMemory]:
-    """Restores state and memory from the newest checkpoint; ``memory`` has shapes."""
+    """Restores state and memory from the newest checkpoint.
+
+    ``memory`` has the shapes and dtypes of the run's memory.
+    """
     shapes = states.state_shapes(policy, optimizer, mesh)
     # The host's memory is not sharded: every device reads all of it.
     replicated = sharding.replicated(mesh)

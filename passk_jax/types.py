@@ -65,9 +65,9 @@ class Prompts(Generic[Leaf]):
         positions: ``[P, S, 3]`` int32, time, row and column of each token; the last
             token of a prompt is text, where all are equal. ``None``: the prompts are
             text, and a token's position is its index.
-        images: the pictures; ``None``: none, or only their features.
-        features: ``[P, K, M, D]``, what the tower makes of the pictures (vision.py);
-            ``None``: it has to read them.
+        images: the pictures; ``None``: there are none, or ``features`` replace them.
+        features: ``[P, K, M, D]``, the vision tower's output for the pictures
+            (vision.py); ``None``: the tower still has to read them.
     """
 
     tokens: Leaf
@@ -93,14 +93,14 @@ class Rollouts(Generic[Leaf]):
         lengths: ``[P, N]`` int32, response tokens including the stop token.
         stopped: ``[P, N]`` bool, whether a stop token ended it, not the limit.
         sampler_log_probs: ``[P, N, T]`` float32, log-probability of each token under
-            the distribution it was drawn from, with all sampling options; 0 for a
-            greedy choice, a draw from a point mass.
+            the distribution it was drawn from, with all sampling options; 0 for greedy
+            choices.
         untruncated_log_probs: ``[P, N, T]`` float32, the same with the temperature but
-            without truncation (top-k, top-p, min-p), to compare with the learner; at
-            temperature 1 for a greedy choice.
+            without truncation (top-k, top-p, min-p), to compare with the learner; for
+            greedy choices, at temperature 1.
         entropies: ``[P, N, T]`` float32, in nats, of the untruncated distribution.
-        routing: ``[P, N, T, L, k]``, experts of the token before each response token,
-            from the prompt's last token on; ``None``: the learner's router chooses.
+        routing: ``[P, N, T, L, k]``, the experts that ran the token before each
+            response token; ``None``: the learner's router chooses.
     """
 
     prompts: Prompts[Leaf]
@@ -137,8 +137,8 @@ class Problem:
         category: the key for results by category (for a maze: ``'9x9'``). In a mixture
             it begins with the part's name and a slash.
         turns: the earlier turns of the chat, before the user's text.
-        images: the pictures of the prompt, in the order of their places in its text,
-            :data:`PICTURE`; to a policy of text that is text like any other.
+        images: the pictures of the prompt, in the order of the markers
+            :data:`PICTURE` in its text. A text-only policy reads the markers as text.
     """
 
     id: int

@@ -1,17 +1,17 @@
 """Dynamic sampling (DAPO, arXiv:2503.14476): replaces problems without a signal.
 
 A problem has a signal if a trained response has a nonzero advantage. It has none, for
-example, if all its rewards are equal (under most estimators), if Pass@k has fewer than
-k wrong responses, or if, under ``loss.mask_truncated``, only responses that the limit
-cut off have an advantage. The test reads advantages: the standard deviation of equal
-rewards may round to more than 0. In a step:
+example, if all its rewards are equal (under most estimators), if fewer than k responses
+are wrong (under Pass@k), or if only truncated responses have an advantage (under
+``loss.mask_truncated``). The test reads advantages, because the standard deviation of
+equal rewards may round to more than 0. In a step:
 
 1. The step's own problems, ``batches[step]``, are sampled as usual.
-2. Each round samples the next P of all other problems (``Batches.draw_others`` has the
-   step's order). Those with a signal replace those without, both in batch order.
-3. Rounds end when every place has a signal, after ``train.dynamic_sampling_rounds``, or
-   when no other problems remain. A problem without a signal then stays: it adds nothing
-   to the policy gradient, but counts in the normalizer.
+2. Each round samples the next P of the other problems, in the step's order
+   (``Batches.draw_others``). Those with a signal replace those without, in batch order.
+3. Rounds end when every problem has a signal, after ``train.dynamic_sampling_rounds``,
+   or when no other problems remain. A problem without a signal then stays: it adds
+   nothing to the policy gradient, but counts in the normalizer.
 
 So the problems are a function of (seed, step, policy), and a resumed run draws the same
 ones. No problem is sampled twice in a step: its random keys, and so its responses,
@@ -43,7 +43,7 @@ class Draw:
 
     Attributes:
         problems: P problems.
-        responses: to each problem, with the verifier's verdicts.
+        responses: N to each problem, with verdicts.
         advantages: ``[P, N]`` float32.
         rewarded: ``[P, N]`` bool, as in
             :class:`~passk_jax.rollouts.estimate.Estimated`.
@@ -56,7 +56,7 @@ class Draw:
 
     @functools.cached_property
     def host_advantages(self) -> np.ndarray:
-        """Fetches ``advantages``, once; every process must ask at the same time."""
+        """Fetches ``advantages`` once; every process must call this."""
         return hosts.fetch(self.advantages)
 
 
@@ -65,7 +65,7 @@ class Draws:
     """The draws of a step.
 
     Attributes:
-        first: the step's own problems, without any selection.
+        first: the step's own problems, before any replacement.
         trained: the learner's batch; ``first`` itself if nothing was replaced.
         selected: whether dynamic sampling is on.
         drawn: the responses of every draw, the step's own first.
@@ -92,11 +92,11 @@ class Select:
     """The verb ``select(step, memory)``: begins the selection of a step.
 
     Attributes:
-        estimate: estimates a merged batch again.
-        mesh: of the rollouts.
-        rounds: the most draws besides the step's own; 0: no dynamic sampling.
-        mask_truncated: whether responses that the limit cut off are not trained.
-        seed: determines the order of other problems, and nothing else.
+        estimate: estimates the advantages of a merged batch.
+        mesh: the mesh of the rollouts.
+        rounds: the most extra draws in a step; 0: no dynamic sampling.
+        mask_truncated: whether the loss leaves out truncated responses.
+        seed: determines only the order of other problems.
     """
 
     estimate: Estimate
@@ -115,7 +115,7 @@ class Selection:
     """The choice of the problems to train on, as the draws of a step come in.
 
     Attributes:
-        settings: of the run.
+        settings: the verb that made this selection.
         step: the training step.
         memory: the run's memory before the step.
         rollouts: the learner's batch; absent before the first draw.
@@ -134,10 +134,10 @@ class Selection:
         return self.draws.trained.advantages
 
     def batches(self, batches: Batches) -> Iterator[tuple[PromptBatch, np.ndarray]]:
-        """Yields the step's own problems, then others while some place has no signal.
+        """Yields the step's own problems, then others while any lack a signal.
 
         Yields:
-            A batch, and ``[P]`` bool, False where a problem only fills it up.
+            A batch, and ``[P]`` bool, False where a problem only fills up the batch.
         """
         step_batch = batches[self.step]
         yield step_batch, np.ones(len(step_batch.problems), bool)
@@ -150,7 +150,7 @@ class Selection:
             yield batch
 
     def add(self, rollouts: Rollouts, draw: Draw, is_new: np.ndarray) -> None:
-        """Takes the first draw as it is; from later draws, the problems with a signal.
+        """Adds a draw: all of the first, of later ones the problems with a signal.
 
         Args:
             rollouts: the draw's rollouts.
@@ -187,7 +187,7 @@ class Selection:
 
 
 def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
-    """Marks problems that have a signal, ``[P]`` bool; see :class:`Select`."""
+    """Marks problems that have a signal, ``[P]`` bool; the module defines it."""
     weighted = draw.host_advantages != 0
     if mask_truncated:
         weighted = weighted & draw.responses.stopped
@@ -197,7 +197,7 @@ def with_signal(draw: Draw, *, mask_truncated: bool) -> np.ndarray:
 def merge_rollouts(
     mesh: Mesh, old: Rollouts, new: Rollouts, source: np.ndarray
 ) -> Rollouts:
-    """Replaces row p of ``old`` by row ``source[p]`` of ``new``, unless that is -1."""
+    """Replaces row p of ``old`` by row ``source[p]`` of ``new``; -1 replaces none."""
     # With another layout, the learner would compile again.
     layout = jax.tree.map(lambda x: x.sharding, old)
     merge = jax.jit(_merge_on_devices, out_shardings=layout)
@@ -213,9 +213,9 @@ def _merge_on_devices(old: Any, new: Any, source: jax.Array) -> Any:
 
 
 def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
-    """Merges, like :func:`merge_rollouts`, lists, arrays, mappings and dataclasses.
+    """Merges lists, arrays, mappings and dataclasses like :func:`merge_rollouts`.
 
-    An array that only one of two mappings has is 0 in the other.
+    If only one of two mappings has an array, the other counts as having zeros.
     """
     if dataclasses.is_dataclass(old):
         return dataclasses.replace(old, **merge_on_host(vars(old), vars(new), source))

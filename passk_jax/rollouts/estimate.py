@@ -25,7 +25,7 @@ class Estimated(NamedTuple):
 
     Attributes:
         advantages: float32.
-        rewarded: the responses that are paid as correct: the correct ones, and those
+        rewarded: the responses rewarded as correct: the correct ones, and wrong ones
             that Noise Rewards flipped.
     """
 
@@ -38,10 +38,10 @@ class Estimate:
     """The verb ``estimate(rollouts, responses, memory=memory, step=step)``.
 
     Attributes:
-        estimator: with its parameters and scale.
-        flip_wrong: the fraction of wrong responses that Noise Rewards pay.
-        mesh: of the rollouts.
-        keys: of the run, for random groups and for noise.
+        estimator: the configured estimator, with its scale.
+        flip_wrong: the fraction of wrong responses that Noise Rewards flip.
+        mesh: the mesh of the rollouts.
+        keys: the run's keys, for random groups and for noise.
     """
 
     estimator: AdvantageFn
@@ -55,13 +55,13 @@ class Estimate:
         """Estimates the advantages of a batch.
 
         Args:
-            rollouts: on the devices.
+            rollouts: the rollouts, on the devices.
             responses: their verdicts and lengths, on the host.
             memory: the run's memory of earlier steps.
             step: addresses the random keys.
 
         Raises:
-            ValueError: the estimator would ignore a part of the rewards: see
+            ValueError: the estimator cannot use the rewards; see
                 :func:`check_rewards`.
         """
         verdicts, flip_wrong = responses.verdicts, self.flip_wrong
@@ -88,14 +88,14 @@ def check_rewards(
 ) -> None:
     """Checks that the estimator can use the rewards of a step.
 
-    An estimator that reads only ``correct`` needs rewards of two values, the higher for
-    all correct responses. Noise Rewards need 1 and 0, as they pay a wrong response like
-    a correct one.
+    An estimator that reads only ``correct`` needs two reward values, the higher for all
+    correct responses. Noise Rewards need 1 and 0, because they reward a wrong response
+    like a correct one.
 
     Args:
-        name: of the estimator.
-        rewards, correct: of the verifier.
-        flip_wrong: the fraction of Noise Rewards.
+        name: name of the estimator.
+        rewards, correct: the verdicts.
+        flip_wrong: the fraction of wrong responses that Noise Rewards flip.
 
     Raises:
         ValueError: the rewards have other values.
@@ -143,7 +143,7 @@ def _compute(
     noise_key: jax.Array,
     memory: Memory,
 ) -> Estimated:
-    """Flips this fraction of wrong rewards, and estimates advantages."""
+    """Flips the fraction ``flip_wrong`` of wrong rewards, and estimates advantages."""
     ids = rollouts.prompts.problem_ids
     if flip_wrong:
         keys = problem_keys(noise_key, ids)

@@ -1,7 +1,7 @@
-"""The verb *remember*: carries memory from one step to the next, besides the state.
+"""The verb *remember*: carries the run's memory from one step to the next.
 
-The memory has what some estimators read of earlier steps, and estimates of the
-difficulty of problems. Checkpoints include it.
+The memory has what some estimators need from earlier steps, and estimates of the
+problems' difficulty. It is not part of the train state, but checkpoints include it.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Remember:
         num_rollouts: N.
         batches: the training problems, in epochs.
         follow_difficulty: how strongly draws follow difficulty; 0: not at all.
-        mesh: of the run.
+        mesh: the mesh of the run.
     """
 
     advantage: AdvantageConfig
@@ -49,7 +49,7 @@ class Remember:
         return estimator_memory | estimates
 
     def begin_stage(self, memory: RunMemory) -> RunMemory:
-        """Returns the memory of a later stage, whose estimator starts without any."""
+        """Returns the memory of a later stage; its estimator starts afresh."""
         return self.begin() | difficulty.select_difficulty(memory)
 
     def batches_after(self, memory: RunMemory) -> Batches:
@@ -58,7 +58,7 @@ class Remember:
         return difficulty.following(self.batches, memory, follow=follow)
 
     def __call__(self, memory: RunMemory, draw: Draw) -> RunMemory:
-        """Returns the memory after a step that drew these problems of its own."""
+        """Returns the memory after a step whose own problems are in ``draw``."""
         estimator_memory = difficulty.without_difficulty(memory)
         correct = draw.responses.verdicts.correct
         return _program(self.mesh)(

@@ -22,8 +22,8 @@ class Sample:
     """The verb ``sample(params, batch, key=key)``.
 
     Attributes:
-        mesh: that of the parameters and the rollouts.
-        decode_mesh: its devices, as sampling splits them.
+        mesh: the mesh of the parameters and the rollouts.
+        decode_mesh: the same devices, as sampling splits them.
         verify: verifies responses as they end.
         num_rollouts: N.
         options: the distribution that tokens are drawn from.
@@ -49,13 +49,13 @@ class Sample:
         Args:
             params: the policy's parameters, on the mesh.
             batch: P problems with their prompts, on the host.
-            key: of the step; see :mod:`passk_jax.sampling.keys`.
+            key: the step's key; see :mod:`passk_jax.sampling.keys`.
 
         Returns:
             The rollouts, for :class:`~passk_jax.rollouts.verify.Verify`.
 
         Raises:
-            ValueError: as :func:`passk_jax.sampling.sample`.
+            ValueError: see :func:`passk_jax.sampling.sample`.
         """
         verification = self.verify.begin(batch.problems, self.num_rollouts)
         try:
@@ -69,7 +69,7 @@ class Sample:
                     key = _moved(key, self.decode_mesh)
                     rollouts = self._draw(params, prompts, key, verification.submit)
                 rollouts = _moved(rollouts, self.mesh)
-            # Errors of the devices surface here, and close the verification.
+            # Device errors surface here, so that they close the verification.
             jax.block_until_ready(rollouts)
         except BaseException:
             verification.close()
@@ -105,7 +105,7 @@ def _moved(tree: Tree, mesh: Mesh) -> Tree:
         shardings = dataclasses.replace(shardings, prompts=prompts)
     elif isinstance(tree, Prompts):
         shardings = sharding.batch_sharding(mesh, tree)
-    # Of several processes, jax.device_put moves no key.
+    # With several processes, jax.device_put cannot move a key.
     return jax.jit(_same, out_shardings=shardings)(tree)
 
 

@@ -43,7 +43,8 @@ def explain_missing_signal(
 ) -> str:
     """Explains why responses have no signal or few answers.
 
-    Answers are left out where responses are right without one: such a task reads none.
+    A task may read no answers. Where responses are right without one, missing answers
+    are no cause.
 
     Args:
         correct: ``[P, N]`` bool.
@@ -53,7 +54,7 @@ def explain_missing_signal(
         unweighted: whether rewards of a problem differ, but no advantage is trained.
 
     Returns:
-        A text for a warning; ``''``: some problem has right and wrong responses with
+        A text for a warning; ``''`` if some problem has right and wrong responses with
         advantages, and most responses have answers.
     """
     answered, total = has_answer(parsed), correct.size

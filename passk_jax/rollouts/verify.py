@@ -6,8 +6,8 @@ over each ended response (:class:`passk_jax.sampling.Ended`) and continues. A th
 verdict. So devices wait only for verdicts that remain after the last response.
 
 Each of H hosts judges every H-th problem, and :meth:`Verification.finish` gathers the
-verdicts. So an answer that times out on one host is wrong on all, and hosts stay in
-step. Every host decodes all texts.
+verdicts. So an answer that times out on one host is wrong on all hosts, and they stay
+in step. Every host decodes all texts.
 """
 
 import concurrent.futures
@@ -163,7 +163,7 @@ class Verification:
 
 
 def _check(verdicts: Any, task: Task, count: int) -> None:
-    """Raises InputError unless they are the verdicts on ``[count, 1]`` responses."""
+    """Raises InputError unless ``verdicts`` has the shape ``[count, 1]``."""
     shapes = [np.shape(getattr(verdicts, x, ())) for x in ('rewards', 'correct')]
     if shapes != [(count, 1)] * 2 or len(verdicts.parsed) != count:
         raise InputError(
@@ -179,7 +179,7 @@ def _share(host: int) -> slice:
 
 @dataclasses.dataclass(frozen=True)
 class Sampled:
-    """Rollouts on the devices, and their verification, which :class:`Verify` ends."""
+    """Rollouts on the devices, and their running verification."""
 
     rollouts: Rollouts
     verification: Verification
@@ -213,7 +213,7 @@ class Verify:
     """The verb ``verify(sampled, step=step)``.
 
     Attributes:
-        task: gives the verdicts.
+        task: judges responses.
         tokenizer: turns responses into text.
     """
 
@@ -241,7 +241,7 @@ class Verify:
                 this host has judged its share.
 
         Raises:
-            ValueError, Exception: as :meth:`Verification.finish`.
+            ValueError, Exception: see :meth:`Verification.finish`.
         """
         gathers = functools.partial(begin_phase, 'gather', step)
         with sampled.verification as verification:
@@ -300,8 +300,8 @@ def records(
 ) -> list[dict[str, Any]]:
     """Makes one readable JSON record per rollout.
 
-    ``reward`` is the verifier's; Noise Rewards flipped those whose ``rewarded`` differs
-    from ``correct``. The first record of a problem has small copies of its pictures.
+    ``reward`` is the verifier's. Where ``rewarded`` differs from ``correct``, Noise
+    Rewards flipped it. The first record of a problem has thumbnails of its pictures.
     """
     return [
         {
