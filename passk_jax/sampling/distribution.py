@@ -73,12 +73,12 @@ def choose(
     Its untruncated log-probability and its entropy are those at temperature 1.
 
     Args:
-        logits: float32; finite, or ``-inf`` where an id is no token. Under
-            ``jax.set_mesh``, devices share the rows as ``'batch'`` and ``'rollouts'``,
-            and each row as ``'vocab'``, if whole blocks fit on each device.
+        logits: float32; finite, or ``-inf`` for ids that are not tokens. Under
+            ``jax.set_mesh``, devices split the rows by ``'batch'`` and ``'rollouts'``,
+            and each row by ``'vocab'`` if each device gets whole blocks.
         uniforms: independent, in [0, 1).
         options: from :func:`traced_options`.
-        greedy: whether to take the most probable token, the lowest id among equals
+        greedy: whether to take the most probable token; ties go to the lowest id
             (static).
         truncate: whether to apply top-k, top-p and min-p (static).
     """
@@ -103,7 +103,7 @@ def _choose(
     greedy: bool,
     truncate: bool,
 ) -> Choice:
-    """Chooses on a device that has a part of each row."""
+    """Chooses tokens on one device, which may have only a part of each row."""
     # Subtract the maximum before dividing: a small temperature would overflow.
     scores = logits - rows.max(logits)[..., None]
     if not greedy:
@@ -139,8 +139,8 @@ def kept_by_truncation(
     """Marks the tokens that top-k, top-p and min-p keep.
 
     Among equally probable tokens, top-k and top-p take the lower ids first. Top-p keeps
-    the smallest set of most probable tokens whose share of the probability that top-k
-    left is at least ``top_p``. Min-p compares each token with the most probable one.
+    the fewest most probable tokens that have at least ``top_p`` of the probability that
+    top-k left. Min-p compares each token with the most probable one.
     All three keep the most probable token. Scores are log-probabilities, shifted so
     that each row's maximum is 0.
     """
@@ -176,8 +176,8 @@ def _keep_below(
 
     Args:
         scores: at most 0.
-        amounts: not negative; equal where scores are equal, or 0.
-        rows: of the scores.
+        amounts: not negative; tokens with equal scores have equal amounts or 0.
+        rows: how the rows lie on devices.
         limit: above 0.
     """
     # The bits of non-negative floats sort as the floats do; rank 0 is the best token.
@@ -196,7 +196,7 @@ def _keep_below(
     low = jnp.zeros(ranks.shape[:-2], jnp.int32)
     beyond_infinity = jnp.full_like(low, 0x7F800001)
     edge, _ = jax.lax.fori_loop(0, 31, halve, (low, beyond_infinity))
-    # Of the tokens at the edge, which have one amount, so many stay below the limit.
+    # Tokens at the edge have equal amounts; keep those that begin below the limit.
     tied = (ranks == edge[..., None, None]) & (amounts > 0)
     amount = rows.max(jnp.where(tied, amounts, 0).max(axis=-2))
     last = _find(tied, jnp.ceil((limit - before(edge)) / amount), rows)
@@ -207,7 +207,7 @@ def _keep_below(
 def _find(
     marked: Bool[Array, '*B c L'], number: Float[Array, '*B'], rows: Rows
 ) -> Int[Array, '*B']:
-    """Returns the id of the ``number``-th token that each row marks, or of the last."""
+    """Returns the id of each row's ``number``-th marked token, or of its last."""
     marked = marked.astype(jnp.float32)
     counts = rows.block_sums(marked)
     target = jnp.minimum(number, counts.sum(axis=-1)) - 1
@@ -229,13 +229,13 @@ def draw(
     Inverting the running sum takes one or two uniforms per row; Gumbel noise would take
     V. In a long row, the first uniform draws a block and the second a token of that
     block. A single float32 running sum over a vocabulary of 150,000 would round away
-    the tokens of the tail, and costs more than summing each block.
+    the tail, and costs more than summing each block.
 
     Args:
         weights: not negative.
-        sums: of the weights in each block.
+        sums: the sum of the weights in each block.
         uniforms: independent, in [0, 1).
-        rows: of the weights.
+        rows: how the rows lie on devices.
     """
     block = _invert(sums, uniforms[..., 0])
     uniform = uniforms[..., 0 if sums.shape[-1] == 1 else 1]
@@ -247,7 +247,7 @@ def draw(
 def _invert(
     weights: Float[Array, '*B V'], uniform: Float[Array, '*B']
 ) -> Int[Array, '*B']:
-    # The largest sum that can be chosen is above the target.
+    # The uniform is below 1, so the largest running sum exceeds the target.
     largest = _running_sums(weights).max(axis=-1)
     return _first_above(weights, uniform * largest)
 
@@ -255,7 +255,7 @@ def _invert(
 def _first_above(
     weights: Float[Array, '*B V'], target: Float[Array, '*B']
 ) -> Int[Array, '*B']:
-    """Returns the first weight above 0 whose running sum is above a target."""
+    """Returns the index of the first positive weight whose sum exceeds the target."""
     return jnp.argmax(_running_sums(weights) > target[..., None], axis=-1)
 
 

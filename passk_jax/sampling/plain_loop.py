@@ -53,7 +53,7 @@ class Record(Generic[Leaf]):
     def rollouts(
         self, prompts: Prompts[Leaf], routing: Leaf | None = None
     ) -> Rollouts[Leaf]:
-        """Adds the prompts, and the experts that ran them."""
+        """Makes the rollouts: adds the prompts, and the experts that ran them."""
         prompts = dataclasses.replace(prompts, routing=routing)
         return Rollouts(prompts=prompts, **vars(self))
 
@@ -124,7 +124,7 @@ def checked_request(
 def sample(
     policy: Policy, params: Params, prompts: Prompts, key: jax.Array, request: Request
 ) -> Rollouts:
-    """Samples like :func:`passk_jax.sampling.sample`, but always in the plain loop.
+    """Samples like :func:`passk_jax.sampling.sample`, without a schedule.
 
     ``params`` are the weights for decoding; ``request`` is a :func:`checked_request`.
     """
@@ -163,7 +163,7 @@ def sample(
 
 
 def first_routing(prefix: Prefix, num_rollouts: int) -> Int[Array, 'P N L k'] | None:
-    """Returns the experts of the prompts' last tokens, which predict the first ones."""
+    """Returns the experts of the prompts' last tokens, repeated for every rollout."""
     if prefix.routing is None:
         return None
     last = (prefix.lengths - 1)[:, None, None, None]
@@ -184,7 +184,7 @@ def next_tokens(
     with jax.named_scope('choose'):
         logits = policies.logits(policy, params, hidden)
         choice = choose(
-            # Split the product as the head is split, or XLA would gather the head.
+            # Split the logits like the head, or XLA would gather the head.
             shard(logits, 'batch', 'rollouts', 'vocab'),
             keys.position_uniforms(row_keys, positions),
             request.options,
@@ -197,7 +197,7 @@ def next_tokens(
 def empty_record(
     policy: Policy, num_prompts: int, num_rollouts: int, num_tokens: int
 ) -> Record:
-    """Makes the record of ``[P, N]`` rollouts without a token, with room for T."""
+    """Makes the record of ``[P, N]`` empty rollouts with room for T tokens."""
 
     def zeros(dtype: type, *shape: int) -> jax.Array:
         x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)

@@ -10,9 +10,9 @@ The schedule changes no token of a rollout, because its random keys are addresse
 rollout depends only on (params, prompt, key, problem id, rollout index, settings). The
 rest of the batch, its order, the padding, the mesh, the memory and the number of
 rollouts do not change it. A larger token limit only extends it. This is exact in
-float32. Products of other shapes round differently, which may change a token: in
-bfloat16, with keys and values as int8, where a number may take the next step, and on a
-CPU where a head of a real vocabulary is the token table (see ``score_tokens``).
+float32. Elsewhere, products of other shapes may round differently and change a token:
+in bfloat16; with int8 keys and values, which may round to the next step; and on a CPU
+with a real vocabulary and tied embeddings (see ``score_tokens``).
 
 The plain loop (plain_loop.py) defines the tokens, and runs where a schedule would cost
 more than it can gain (cost.py). New values of the options or the stop tokens do not
@@ -59,13 +59,13 @@ def sample(
         policy, params, options: the distribution that tokens are drawn from.
         prompts: placed on the mesh by the caller.
         key: from :func:`passk_jax.sampling.keys.step_key`.
-        num_rollouts, max_response_tokens: responses to a prompt, and the most tokens in
-            each, its stop token included.
+        num_rollouts, max_response_tokens: responses to a prompt, and the most tokens of
+            one, including its stop token.
         stop_tokens: ids of the tokens that end a response; may be empty.
         max_cache_bytes: memory on each device for the keys and values of prompts and
             responses. Rollouts that do not fit wait until others end. 0: no limit.
-        on_ended: receives every response once, the first ones while others decode if
-            decoding is long enough.
+        on_ended: receives every response once. If decoding is long enough, it receives
+            the first ones while others decode.
 
     Raises:
         ValueError: a setting is out of range, or not even one response fits.
@@ -115,8 +115,8 @@ def fit_grid(
 ) -> tuple[Work, Size]:
     """Returns a cell's work, and the size of the grid that it starts with.
 
-    A cell is one device's part of the batch; see scheduled/grid.py. The numbers are P,
-    N and S, and those of :func:`sample`.
+    A cell is one device's part of the batch; see scheduled/grid.py. The first three
+    numbers are P, N and S.
 
     Raises:
         ValueError: not even one response fits. Or rollouts would have to wait, but the

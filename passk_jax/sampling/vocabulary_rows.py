@@ -1,9 +1,9 @@
 """Rows over the vocabulary, cut into blocks, which devices may share.
 
-A row is cut into C equal blocks of L tokens, which depend on the vocabulary alone. What
-decides about tokens is summed over each block, then over the blocks. So devices that
-share a row, with whole blocks on each, exchange one number for each block, and every
-mesh gives the same sums bit for bit.
+A row is cut into C equal blocks of L tokens, which depend on the vocabulary alone. Sums
+that decide about tokens run over each block first, then over the blocks. So devices
+that share a row, each with whole blocks, exchange one number per block, and every mesh
+gives the same sums bit for bit.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from passk_jax import sharding
 
-# The fewest tokens in one of several blocks, and the most blocks. With more blocks,
-# each is less probable, and a 23-bit uniform may never draw a block whose probability
+# The fewest tokens of a block if there are several, and the most blocks. More blocks
+# are less probable each, and a 23-bit uniform may never draw a block whose probability
 # is below 1e-7.
 _FEWEST_TOKENS = 128
 _MOST_BLOCKS = 256
@@ -28,12 +28,12 @@ _MOST_BLOCKS = 256
 class Rows:
     """How rows over the vocabulary lie on devices.
 
-    ``v`` is the number of a row's tokens on this device, ``c`` that of its blocks.
+    A device has ``v`` tokens and ``c`` blocks of each row.
 
     Attributes:
         vocab_size: V, the number of tokens in a row.
-        axes: the mesh axes whose devices share every row; ``()``: a device has all of
-            it and exchanges nothing.
+        axes: the mesh axes whose devices share every row; ``()``: each device has whole
+            rows and exchanges nothing.
     """
 
     vocab_size: int
@@ -41,9 +41,10 @@ class Rows:
 
     @functools.cached_property
     def block_tokens(self) -> int:
-        """L. The number of blocks is a power of two that divides V, if one fits.
+        """L, the number of tokens in a block.
 
-        Otherwise the last block is padded. Up to 128 tokens are one block.
+        If possible, the number of blocks is a power of two that divides V. Otherwise
+        the last block is padded. Up to 128 tokens are one block.
         """
         count = math.gcd(self.vocab_size, _MOST_BLOCKS)
         while count > 1 and self.vocab_size < count * _FEWEST_TOKENS:
@@ -78,9 +79,9 @@ class Rows:
         return jax.lax.all_gather(sums, self.axes, axis=sums.ndim - 1, tiled=True)
 
     def row_sum(self, block_sums: Float[Array, '*B C']) -> Float[Array, '*B']:
-        """Sums the blocks of each row: the first half and the second, and so on.
+        """Sums the blocks of each row: repeatedly adds the second half to the first.
 
-        XLA's own order would depend on the number of rows.
+        XLA's order of summation would depend on the number of rows.
         """
         sums = block_sums
         while (count := sums.shape[-1]) > 1:
@@ -114,7 +115,7 @@ class Rows:
     def block(
         self, x: Shaped[Array, '*B c L'], number: Int[Array, '*B']
     ) -> Shaped[Array, '*B L']:
-        """Takes a block of each row; on a device that lacks it, another one."""
+        """Takes one block of each row; a device without it takes another block."""
         at = number - self.first // self.block_tokens
         at = jnp.clip(at, 0, x.shape[-2] - 1)[..., None, None]
         return jnp.take_along_axis(x, at, axis=-2)[..., 0, :]
@@ -130,7 +131,7 @@ class Rows:
 
 
 def rows_on_mesh(vocab_size: int) -> Rows:
-    """Returns rows that devices share if the mesh splits them and cuts no block."""
+    """Returns rows that devices share if each device gets whole blocks."""
     axes = sharding.mesh_axes('vocab', vocab_size)
     cut = vocab_size % (sharding.num_devices(axes) * Rows(vocab_size).block_tokens)
     return Rows(vocab_size, () if cut else axes)

@@ -2,11 +2,11 @@
 
 :meth:`Ahead.plan` lists the changes that may come next, the likeliest first: a window
 of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
-calls that host.py makes at each. It has shapes only, and keeps no array alive. cost.py
-says on which platforms.
+calls that host.py makes for each change. It holds only shapes, so it keeps no array
+alive. cost.py chooses the platforms.
 
-The thread compiles in the context of the call, which only private functions of JAX
-(0.10.2) can copy. Without them nothing compiles ahead.
+The thread compiles in the caller's JAX context, which only private functions of JAX
+(0.10.2) can copy. Without these functions, nothing compiles ahead.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ class Changes:
     """What may come next.
 
     Attributes:
-        window: problems of a shard of the batch whose prompts run next; 0: none.
+        window: prompts of each shard of the batch that run next; 0: none.
         refills: whether rollouts wait for rows.
-        ring: tokens of the next ring; 0: this is the longest.
-        size: that of the next grid; ``None``: this is the smallest.
+        ring: tokens of the next ring; 0: the present one is the longest.
+        size: size of the next grid; ``None``: the present one is the smallest.
     """
 
     window: int
@@ -61,13 +61,13 @@ def is_possible() -> bool:
 
 
 class Ahead:
-    """The programs of a call of decoding that a thread compiles.
+    """The programs that a thread compiles for one call of :func:`host.decode`.
 
     Args:
-        decoder, work: of the call.
+        decoder, work: those of the call.
         prefill: the arguments of :func:`device.prefill`.
-        size: of the first grid.
-        shards: of the batch.
+        size: the size of the first grid.
+        shards: the number of shards of the batch.
         rollout_shards: R.
     """
 
@@ -94,13 +94,13 @@ class Ahead:
         BACKGROUND.claim((self.call, *change))
 
     def stop(self) -> None:
-        """Drops what the thread has not begun."""
+        """Drops the jobs that the thread has not begun."""
         BACKGROUND.plan({})
 
     def plan(
         self, size: Size, ring: int, slots: Slots, state: State, changes: Changes
     ) -> None:
-        """Lets the thread compile for these changes of a grid, and for no others."""
+        """Replaces the thread's jobs: compiles only for these changes of the grid."""
         now = Now(self.decoder, shapes_of(slots), shapes_of(state), self.shards)
         jobs: dict[tuple[Hashable, ...], Job] = {}
         if changes.window:
@@ -148,9 +148,10 @@ class Now:
         compiled(state.settle, dataclasses.replace(self.state, waiting=waiting))
 
     def lengthen(self, ring: int, rolled: tuple[bool, ...]) -> None:
-        """Compiles what a longer ring needs, copied in these ways.
+        """Compiles what a longer ring needs.
 
-        ``rolled``: whether the oldest token may lie behind newer ones.
+        ``rolled`` lists the ways to copy: whether the oldest token lies behind newer
+        ones.
         """
         layers: Any = ()
         for inside in rolled:
@@ -163,7 +164,7 @@ class Now:
         self.advance(self.slots, changed)
 
     def shrink(self, slots: int, rows: int) -> None:
-        """Compiles what a grid of so many slots and rows needs, those of all cells."""
+        """Compiles what a smaller grid needs; the counts are those of all cells."""
         source, old = _ints(slots, rows), self.state
         move = functools.partial(compiled, state.move_cache, source=source)
         self.advance(
@@ -179,7 +180,7 @@ class Now:
         )
 
     def take_slots(self, count: int) -> Slots[Shape]:
-        """Compiles what moves the slots; returns so many."""
+        """Compiles the move of slots to a grid of ``count`` slots; returns these."""
         source, prefix = _ints(count), self.slots.prefix
         rest = dataclasses.replace(
             self.slots, prefix=dataclasses.replace(prefix, layers=())
@@ -199,7 +200,7 @@ class Now:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """JAX's context of a thread at a time.
+    """A copy of a thread's JAX context.
 
     Attributes:
         mesh: the mesh.
@@ -222,13 +223,13 @@ class Context:
 
 
 def shapes_of(tree: Any) -> Any:
-    """Returns the shapes by which ``jax.jit`` knows these arguments."""
+    """Returns the shapes for which ``jax.jit`` compiles these arguments."""
     return jax.tree.map(_shape_of, tree)
 
 
 def _shape_of(x: Any) -> Any:
     if isinstance(x, jax.Array):
-        # JAX may place an array that is not committed elsewhere.
+        # JAX may move an array that is not committed.
         where = x.sharding if x.committed else None
         return Shape(x.shape, x.dtype, sharding=where)
     if isinstance(x, np.ndarray | np.generic):
@@ -239,7 +240,7 @@ def _shape_of(x: Any) -> Any:
 def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
     """Compiles a jitted function for these shapes; returns the shapes of its results.
 
-    ``jax.jit`` finds the program for a call that names the same arguments.
+    A later call finds the program if it passes the same arguments by keyword.
     """
     program = function.lower(*arguments, **named).compile()
     leaves = jax.tree.leaves((arguments, named))
@@ -254,7 +255,7 @@ def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
 
 
 def context() -> Context:
-    """Returns JAX's context of now."""
+    """Returns the current JAX context."""
     from jax._src import config
 
     mesh = jax.sharding.get_mesh()
@@ -266,17 +267,17 @@ def context() -> Context:
 
 @functools.cache
 def _name(key: Hashable) -> object:
-    """Names a key of hundreds of shapes by something that is quick to compare."""
+    """Returns an object that stands for a long key and is quick to compare."""
     return object()
 
 
 def _ints(*shape: int) -> Shape:
-    """Makes the shape of numbers that the host hands over."""
+    """Makes the shape of an int32 array from the host."""
     return Shape(shape, np.int32)
 
 
 def _map_layers(layers: tuple[Any, ...], fn: Callable[[Any], Any]) -> Any:
-    """Calls ``fn`` for each layer, but once for all of the same shape."""
+    """Maps ``fn`` over the layers; calls it once for equal shapes."""
     known: dict[Hashable, Any] = {}
     for layer in layers:
         key = tuple(jax.tree.leaves(layer))

@@ -1,9 +1,9 @@
 """Estimates what decoding and decisions cost, so that decisions stay cheap.
 
-Handing responses over and moving rows interrupt the device, which does not pay where a
-step is quick. So an :class:`Account` lets decisions take at most one :data:`PART`-th of
-the time of decoding. Seconds are estimates by a platform's :class:`Pace`, never
-measured, because every host must come to the same decision.
+Handing responses over and moving rows interrupt the device, which costs too much where
+steps are quick. So an :class:`Account` lets decisions take at most one :data:`PART`-th
+of the decoding time. Times are estimated from a platform's :class:`Pace` and never
+measured, because all hosts must decide alike.
 """
 
 import dataclasses
@@ -27,12 +27,12 @@ class Pace:
 
     Attributes:
         stride: steps between two checks whether to go on.
-        part: the fraction of its rows that the grid shrinks to.
-        times: how many times longer the next ring is.
+        part: the next grid's rows as a fraction of this grid's.
+        times: the next ring's length as a multiple of this ring's.
         flops: FLOP/s, roughly.
         bandwidth: bytes/s, roughly.
-        decision: seconds of a decision, without those for the bytes that it moves.
-        ahead: whether a thread compiles what may come next (ahead.py).
+        decision: seconds of a decision that moves no bytes.
+        ahead: whether a thread compiles programs ahead (ahead.py).
     """
 
     stride: int
@@ -44,27 +44,27 @@ class Pace:
     ahead: bool = False
 
 
-# On an accelerator each check costs a message to its host, and each program up to
-# minutes of compilation. An idle row costs little: a step reads all weights anyway.
+# On an accelerator, a check costs a message to the host, and a program may take minutes
+# to compile. An idle row costs little, because a step reads all weights anyway.
 _PACE_OF_ACCELERATORS = Pace(
     8, 1 / 4, 4, flops=3e14, bandwidth=2e12, decision=2e-3, ahead=True
 )
 _PACE = {
     # Compiling ahead would take the core that decodes.
     'cpu': Pace(1, 2 / 3, 2, flops=4e10, bandwidth=1e10, decision=4e-3),
-    # XLA tunes products by timing them, which decoding would disturb. And processes
-    # share what it tunes in the order of their compilations (``ExchangeResults`` of
-    # XLA's gemm_fusion_autotuner.cc): another order would wait without end.
+    # XLA tunes products by timing them, which decoding would disturb. Processes also
+    # exchange the results in the order of compilation (``ExchangeResults`` of XLA's
+    # gemm_fusion_autotuner.cc): if their orders differed, they would wait forever.
     'gpu': dataclasses.replace(_PACE_OF_ACCELERATORS, ahead=False),
 }
 
 
 @dataclasses.dataclass
 class Account:
-    """The seconds of decoding and of decisions of a call so far: decoded and spent.
+    """Seconds of a call so far: ``decoded`` on steps, ``spent`` on decisions.
 
-    A device multiplies a token by ``weights`` parameters, and reads ``weight_bytes``
-    bytes of parameters in a step.
+    A device multiplies each token by ``weights`` parameters, and reads ``weight_bytes``
+    bytes of parameters in each step.
     """
 
     pace: Pace
@@ -74,12 +74,12 @@ class Account:
     spent: float = 0.0
 
     def step(self, rows: int) -> float:
-        """Returns the seconds of a step of so many rows."""
+        """Returns the seconds of a step of ``rows`` rows."""
         computed = 2 * rows * self.weights / self.pace.flops
         return max(computed, self.weight_bytes / self.pace.bandwidth)
 
     def decision(self, moved_bytes: float = 0.0) -> float:
-        """Returns the seconds of a decision that moves so many bytes."""
+        """Returns the seconds of a decision that moves ``moved_bytes`` bytes."""
         return self.pace.decision + moved_bytes / self.pace.bandwidth
 
     def steps_until_paid(self, cost: float, rows: int) -> int:
@@ -91,10 +91,10 @@ class Account:
 def open_account(
     arch: Arch, weights: Mapping[str, Any], platform: str | None = None
 ) -> Account:
-    """Makes the account of a call that decodes with these weights, arrays or shapes.
+    """Makes the account of a call that decodes with these weights (arrays or shapes).
 
-    A step reads all experts, but multiplies a token only by those that run it.
-    ``platform`` is the devices'; ``None``: the default backend.
+    A step reads all experts, but multiplies each token only by the experts that it is
+    routed to. ``platform=None`` means the default backend.
     """
     shards = sharding.mesh_shards('mlp')
     active = token_flops(arch) // 2 + arch.vocab_size * arch.embed_dim

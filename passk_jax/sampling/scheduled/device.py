@@ -6,7 +6,7 @@
    its slot, until the host (host.py) must decide something; see :func:`_goes_on`.
 
 Each step gives every live row one token. A refilled row takes its first token from its
-prompt's hidden state; what it decodes in that step is not used.
+prompt's hidden state; its decoded output in that step is ignored.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ from passk_jax.sampling.scheduled.state import (
 from passk_jax.sharding import shard
 from passk_jax.types import Leaf, Prompts
 
-# So large a part of the slots may be empty before they get work.
+# Empty slots get work once they are one _EMPTY_PART-th of the slots.
 _EMPTY_PART = 8
 
 
@@ -50,11 +50,11 @@ class StopWhen:
     """When :func:`advance` returns before all rollouts have ended.
 
     Attributes:
-        outstanding: int32 scalar. It returns when no rollout waits and no cell has more
+        outstanding: int32 scalar. Return when no rollout waits and no cell has more
             live rows than this.
-        unstarted: ``[shards]`` bool, which shards of the batch have problems that no
-            slot has held. It returns when one of them has a part of its slots empty.
-        steps: int32 scalar. It returns after this many steps in all.
+        unstarted: ``[shards]`` bool, the shards of the batch with problems that have
+            had no slot. Return when enough slots of such a shard are empty.
+        steps: int32 scalar. Return when the call has made this many steps in all.
     """
 
     outstanding: jax.Array | np.int32
@@ -69,7 +69,7 @@ class StopWhen:
 )
 @dataclasses.dataclass(frozen=True)
 class Decoder(Generic[Leaf]):
-    """What decoding reads and never changes.
+    """The constants of decoding.
 
     ``params`` are the weights for decoding. ``policy`` and ``stride``, the steps
     between two checks whether to go on, are static.
@@ -91,10 +91,10 @@ def prefill(
     *,
     count: int = 0,
 ) -> Slots:
-    """Runs the prompts; returns their problems, each in a slot.
+    """Runs the prompts; returns a slot for each.
 
-    With ``first``, only ``count`` problems of each shard of the batch run, from this
-    one on; ``None``: all.
+    With ``first``, only ``count`` prompts of each shard of the batch run, from
+    ``first`` on; ``None``: all.
     """
     shards = sharding.num_shards('batch', prompts.tokens.shape[0])
     if first is not None:
@@ -166,10 +166,10 @@ def begin(
 def advance(
     decoder: Decoder, slots: Slots, state: State, stop: StopWhen
 ) -> tuple[State, dict[str, jax.Array]]:
-    """Decodes until there is something to decide.
+    """Decodes until the host must decide something.
 
     Returns:
-        The state, and what the host reads of it, replicated on every device.
+        The state, and the arrays of it that the host reads, replicated.
     """
 
     first = first_routing(slots.prefix, state.last.shape[1])
@@ -202,7 +202,7 @@ def advance(
 
 
 def cache_of(state: State) -> Cache:
-    """Returns the tokens before the newest, which runs now; a free row has none."""
+    """Returns the cache of all tokens before the newest; a free row has none."""
     before = jnp.maximum(state.position - 1, 0)
     before = jnp.where(state.rollout >= 0, before, 0)
     return Cache(layers=state.layers, index=state.index, lengths=before)
@@ -218,7 +218,7 @@ def _goes_on(decoder: Decoder, stop: StopWhen, state: State) -> jax.Array:
     shards, R = stop.unstarted.shape[0], state.waiting.shape[1]
     live = (state.rollout >= 0).reshape(shards, G // shards, R, K // R)
     waiting = (state.waiting[..., 1] - state.waiting[..., 0]).reshape(shards, -1, R)
-    # With fewer rows the grid could shrink.
+    # With fewer live rows, the grid could shrink.
     many = (live.sum(axis=(1, 3)).max() > stop.outstanding) | (waiting > 0).any()
     many |= stop.unstarted.any()
     # An empty slot could get work.
@@ -291,8 +291,8 @@ def _record(state: State, slots: Slots, values: dict[str, jax.Array]) -> Record:
 def record_numbers(rollout: Int[Array, 'G K'], num_rollouts: int) -> Int[Array, 'G K']:
     """Returns where each row writes among its device's rollouts of its problem.
 
-    A free row's place is past the end, so that its write is dropped. It shares it with
-    no other row, or ``unique_indices`` would be a false promise.
+    The place of a free row is past the end, so that its write is dropped. Every free
+    row has a different place, because ``unique_indices`` promises that.
     """
     local = sharding.local_size('rollouts', num_rollouts)
     past = local + jnp.arange(rollout.size).reshape(rollout.shape)

@@ -7,10 +7,10 @@ rollouts waits to take these rows. The rows' keys and values lie in a *ring* (se
 *cell* is the part of the grid on one shard of the batch and one shard of the rollouts.
 All cells have the same size; every number here is of one cell.
 
-Of the problems without a slot, only the next few have run: a *window* of prompts, from
-which empty slots take theirs. So the memory does not grow with the problems.
+Of the problems without a slot, only the next few have run: a *window* of prompts, which
+get the next empty slots. So memory does not grow with the number of problems.
 
-1. :func:`first_size` fits into memory what decodes all rollouts in the fewest steps.
+1. :func:`first_size` finds the grid that fits into memory and needs the fewest steps.
 2. :func:`smaller_sizes` lists the sizes that the grid shrinks to as rollouts end.
 3. :func:`give_work` gives an empty slot a new problem or half of another slot's queue.
 4. :func:`pack` moves the live rows together into a smaller grid.
@@ -24,16 +24,16 @@ import numpy as np
 
 from passk_jax.errors import InputError
 
-# The cost of a row's step without attention, in tokens attended to, as measured roughly
-# on policies of 3 million to 7 billion parameters. It only chooses between layouts of
-# equally many rows, whose costs differ little near the best one.
+# The cost of a row's step without attention, in tokens attended to: a rough measurement
+# on policies of 3 million to 7 billion parameters. It only chooses between layouts with
+# the same number of rows, whose costs differ little near the best one.
 _ROW_TOKENS = 1024
 # Fewer rows than this cost no less.
 _MIN_ROWS = 8
-# How long the rows of a slot wait for its last rollout, in lengths of a response, for
-# log-normal lengths.
+# How long the rows of a slot wait for its last rollout, in response lengths, if these
+# are log-normal.
 _LAST = 1.5
-# So many times the fewest steps are not worth fewer slots.
+# A size with more slots may need up to this many times the fewest steps.
 _MOST_STEPS = 1.05
 # The first ring has one _FIRST_RING-th of the longest one's tokens, but at least
 # _LEAST_RING.
@@ -90,13 +90,13 @@ class Work:
         return prompts * self.prompt_bytes + size.total * self.row_bytes
 
     def window(self, size: Size) -> int:
-        """Returns the prompts of a window beside the slots; 0: all have a slot."""
+        """Returns the number of prompts in a window; 0 if all have a slot."""
         waiting = self.problems - size.slots
         return min(-(-size.slots // _WINDOW), max(0, waiting))
 
     @property
     def least_bytes(self) -> int:
-        """Bytes of the keys and values that one response at a time needs."""
+        """Bytes of the keys and values if one response decodes at a time."""
         return self.cache_bytes(Size(1, 1))
 
     @property
@@ -105,15 +105,15 @@ class Work:
         return self.prompt_tokens * self.token_bytes
 
     def used_bytes(self, size: Size, ring: int) -> int:
-        """Counts the bytes that a grid of this size reads: its prompts and rings."""
+        """Counts the bytes of a grid's prompts and rings, which a step reads."""
         tokens = size.slots * self.prompt_tokens + size.total * ring
         return tokens * self.token_bytes
 
     def steps(self, size: Size) -> float:
-        """Estimates the steps of all rollouts, in lengths of a response.
+        """Estimates the steps for all rollouts, in response lengths.
 
-        K rows of a slot decode its N rollouts in N / K lengths. Then they wait for its
-        last rollout.
+        The K rows of a slot decode its N rollouts in N / K lengths. Then they wait for
+        the last rollout.
         """
         return self.problems * (self.rollouts + _LAST * size.rows) / size.total
 
@@ -155,7 +155,7 @@ def first_size(work: Work, *, max_bytes: int) -> Size:
 
 
 def _shared_rows(work: Work, live: float) -> int:
-    """Returns the rows K per slot that make rereading prompts and empty rows cheapest.
+    """Returns the rows K per slot that cost least, by prompts reread and empty rows.
 
     With ``live`` rollouts of a problem in slots of K rows, a step costs
     ``(1 + prompt / (row K)) (1 + K / (2 live))``, where ``row`` is a row's own cost.
@@ -167,7 +167,10 @@ def _shared_rows(work: Work, live: float) -> int:
 
 
 def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
-    """Lists sizes to shrink to, each ``part`` of the one before, in no more memory."""
+    """Lists the sizes to shrink to; each has about ``part`` of the rows before it.
+
+    None needs more memory than ``first``.
+    """
     sizes, last, rows = [], first, first.total
     # While rows move, the prompts of both grids exist.
     room = work.cache_bytes(first) - first.slots * work.prompt_bytes
@@ -182,7 +185,7 @@ def smaller_sizes(work: Work, first: Size, *, part: float) -> tuple[Size, ...]:
 
 
 def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
-    """Yields sizes that hold this many rows, the fastest first, fewest slots last."""
+    """Yields sizes with at least this many rows: fastest first, fewest slots last."""
     most = min(rows, work.rollouts)
     shared = _shared_rows(work, rows / work.problems)
     while shared < most:
@@ -192,14 +195,14 @@ def _sizes_of(work: Work, rows: int) -> Iterator[Size]:
 
 
 def shortest_ring(response_tokens: int) -> int:
-    """Returns the fewest tokens of a first ring; a longer response makes it grow."""
+    """Returns the length of the shortest first ring, in tokens."""
     ring = max(_LEAST_RING, response_tokens // _FIRST_RING)
     return min(-(-ring // _LEAST_RING) * _LEAST_RING, response_tokens)
 
 
 @dataclasses.dataclass
 class Shard:
-    """What each row of one shard of the batch decodes, with R shards of the rollouts.
+    """What the rows of one shard of the batch decode, on all R shards of the rollouts.
 
     Attributes:
         problem: ``[G]`` the problem in each slot; -1: none.
@@ -232,7 +235,7 @@ class Shard:
 
     @property
     def all_started(self) -> bool:
-        """Whether no rollout waits."""
+        """Whether every rollout has started."""
         return not self.unstarted and not self.num_waiting.any()
 
 
@@ -251,8 +254,8 @@ def seat(work: Work, size: Size, *, rollout_shards: int) -> Shard:
 def give_work(shard: Shard, work: Work, ready: range | None = None) -> bool:
     """Gives empty slots a problem or half of a queue; returns whether any got work.
 
-    Only problems in ``ready`` have run; ``None``: all have. If one gets a slot, no
-    queue is cut yet.
+    Only the prompts of problems in ``ready`` have run; ``None``: all have. Queues are
+    halved only if no problem gets a slot.
     """
     assigned = False
     for slot in shard.empty:

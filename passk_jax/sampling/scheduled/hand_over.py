@@ -10,7 +10,7 @@ from passk_jax.sampling.plain_loop import Record
 from passk_jax.sharding import shard
 from passk_jax.types import Rollouts
 
-# The fewest rows gathered. Counts are rounded up to a power of two, so that a run
+# The fewest rows of a gather. Counts are rounded up to a power of two, so that a run
 # compiles only a few gathers.
 _MIN_ROWS = 64
 
@@ -20,9 +20,9 @@ class Ended:
     """B responses that have ended.
 
     Attributes:
-        problems, rollouts: ``[B]`` on the host, their places in the batch.
-        tokens: ``[B', T]`` int32 with ``B' >= B``, replicated; rows from B on have no
-            meaning.
+        problems, rollouts: ``[B]`` on the host, the responses' indices in ``[P, N]``.
+        tokens: ``[B', T]`` int32 with ``B' >= B``, replicated; rows from B on are
+            padding.
         lengths: ``[B']`` int32, replicated.
     """
 

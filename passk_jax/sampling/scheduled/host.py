@@ -63,7 +63,7 @@ def decode(
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
-    """Returns the shortest first ring that pays for its growth before it is full."""
+    """Returns the shortest first ring that has paid for its growth when it is full."""
     ring = grid.shortest_ring(work.response_tokens)
     while ring < work.response_tokens:
         longer = min(account.pace.times * ring, work.response_tokens)
@@ -80,7 +80,7 @@ def cost_to_move(account: Account, work: Work, size: Size, ring: int) -> float:
 
 
 def gains(account: Account, work: Work, size: Size, limit: int) -> bool:
-    """Returns whether rows may move or the ring grow before all responses end."""
+    """Returns whether the grid could shrink or the ring grow before decoding ends."""
     smaller = grid.smaller_sizes(work, size, part=account.pace.part)
     grows = first_ring(account, work, size) < work.response_tokens
     # The schedule itself costs about as much as a decision.
@@ -89,20 +89,19 @@ def gains(account: Account, work: Work, size: Size, limit: int) -> bool:
 
 
 class Decoding:
-    """The state of one call: what the host knows, and the device's arrays.
+    """The state of one call, on the host and on the device.
 
     Attributes:
-        size, smaller: the cell's size now, and the sizes that it may shrink to.
+        size, smaller: the cell's present size, and the sizes that it may shrink to.
         look_below: the number of live rows at which to try smaller sizes.
-        ring: tokens that the cache has room for now.
+        ring: the present length of the ring, in tokens.
         shards: what the rows of each shard of the batch decode.
-        row_steps: rows decoded so far in all cells, live or not.
+        row_steps: steps times rows so far, in all cells, live or not.
         slots, state: the prompts that the rows read, and the device's state.
-        seated: the problems whose prompts are in the slots, for each shard.
-        window, ready: the prompts that run before they get a slot, and the problems
-            whose they are, for each shard.
-        routing: the experts of all prompts so far; ``None``: not kept.
-        ahead: compiles what may come next in a thread; ``None``: nothing does.
+        seated: for each shard, the problems whose prompts are in the slots.
+        window, ready: the prompts of the window, and for each shard their problems.
+        routing: the experts of all prompts so far; ``None``: not recorded.
+        ahead: compiles programs ahead in a thread; ``None``: no thread does.
     """
 
     def __init__(
@@ -159,7 +158,7 @@ class Decoding:
                 if new.any():
                     on_ended(gather(self.state.record, new))
                     handed_over |= new
-                # Looking interrupts the device too.
+                # Even without new responses, the check interrupts the device.
                 self.account.spent += cost
                 hand_over_at = self.step_after(cost, every)
             self.decide(longest)
@@ -178,12 +177,12 @@ class Decoding:
         self.ahead.plan(self.size, self.ring, self.slots, self.state, changes)
 
     def claim(self, *change: Hashable) -> None:
-        """Waits for what a thread compiles for a change."""
+        """Waits for the programs of a change that the thread compiles now."""
         if self.ahead is not None:
             self.ahead.claim(*change)
 
     def advance(self, until: int) -> int:
-        """Decodes until there is a decision; returns the longest live length."""
+        """Decodes until a decision is due; returns the longest live row's length."""
         look_below = self.look_below
         paid_at = self.step_after(self.cost_to_shrink())
         if self.smaller and paid_at > self.steps:
@@ -203,7 +202,7 @@ class Decoding:
         return int(report['longest'])
 
     def decide(self, longest: int) -> None:
-        """Gives empty slots work, else shrinks the grid and lengthens the ring."""
+        """Gives empty slots work; else may shrink the grid and lengthen the ring."""
         pairs = list(zip(self.shards, self.ready, strict=True))
         if any(
             x.empty.size and x.unstarted and x.unstarted[0] not in ready
@@ -234,7 +233,7 @@ class Decoding:
             self.look_ahead()
 
     def step_after(self, cost: float, least: int = 0) -> int:
-        """Returns the first step from ``least`` on that has paid for a cost."""
+        """Returns the step that has paid for a cost, at least ``least`` steps ahead."""
         steps = self.account.steps_until_paid(cost, self.size.total)
         return self.steps + max(least, steps)
 
@@ -273,7 +272,7 @@ class Decoding:
         self.claim('window', self.size, self.ring)
         count, last = self.work.window(self.size), self.work.problems
         starts = [min((x.unstarted or [last])[0], last - count) for x in self.shards]
-        # Free the old ones first.
+        # Free the old window first.
         self.window = None
         self.window = self.run_prompts(np.array(starts, np.int32), count)
         self.ready = [range(start, start + count) for start in starts]
@@ -301,7 +300,7 @@ class Decoding:
             source = np.zeros(size, np.int32)
             for slot, problem in enumerate(shard.problem):
                 if problem in old:
-                    # In place, if it is there.
+                    # Prefer the slot where the prompt is already.
                     there = slot < len(old) and old[slot] == problem
                     source[slot] = slot if there else np.argmax(old == problem)
                 elif problem >= 0:
@@ -354,7 +353,7 @@ class Decoding:
         ring = self.longer_ring()
         self.claim(self.size, ring)
         self.account.spent += cost_to_move(self.account, self.work, self.size, ring)
-        # 0 if all rows began together.
+        # If all rows began together, this is 0, and ``None`` copies faster.
         oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
         self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))
         # Continue writing where the old ring ended.

@@ -74,7 +74,7 @@ class State(Generic[Leaf]):
 
 @jax.jit
 def take(tree: Any, source: Int[Array, 'G']) -> Any:
-    """Takes the slots with these numbers from every leaf of :class:`Slots`."""
+    """Selects the slots with these numbers in every leaf of :class:`Slots`."""
 
     def take_leaf(axes: Axes, x: jax.Array) -> jax.Array:
         return sharding.on_each_device(
@@ -101,7 +101,7 @@ def put(tree: Any, values: Any, places: Int[Array, 'W']) -> Any:
 
 @functools.partial(jax.jit, static_argnames='size')
 def zeros_like(tree: Any, *, size: int) -> Any:
-    """Makes zeros like leaves of :class:`Slots`, for so many slots."""
+    """Makes zeros like leaves of :class:`Slots`, for ``size`` slots."""
 
     def zeros(axes: Axes, x: jax.Array) -> jax.Array:
         return shard(jnp.zeros((size, *x.shape[1:]), x.dtype), *axes)
@@ -110,9 +110,9 @@ def zeros_like(tree: Any, *, size: int) -> Any:
 
 
 def map_with_axes(fn: Callable[..., jax.Array], tree: Any, *others: Any) -> Any:
-    """Calls ``fn`` with the logical axes of a leaf of :class:`Slots` and the leaves.
+    """Maps ``fn(axes, *leaves)`` over :class:`Slots`; ``axes`` are logical axes.
 
-    Keys and values have :data:`PREFIX_AXES`. Of all else only the slots are split.
+    Keys and values have :data:`PREFIX_AXES`. Other leaves are split only by slots.
     """
 
     def map_part(part: Any, *others: Any) -> Any:
@@ -126,7 +126,7 @@ def map_with_axes(fn: Callable[..., jax.Array], tree: Any, *others: Any) -> Any:
 
 @functools.partial(jax.jit, donate_argnums=0)
 def settle(state: State) -> State:
-    """Places a state of which the host has replaced arrays, and refills free rows."""
+    """Refills free rows and restores the layout after the host has replaced arrays."""
     return placed(refilled(state))
 
 
@@ -174,7 +174,7 @@ def refilled(state: State) -> State:
         state,
         rollout=jnp.where(assigned, number.reshape(G, K), state.rollout),
         position=jnp.where(assigned, 0, state.position),
-        # A free row has no last token: it runs 0.
+        # A free row runs token 0.
         last=jnp.where(state.rollout >= 0, state.last, 0),
         waiting=jnp.stack([first, end], axis=-1),
     )
