@@ -26,8 +26,8 @@ from passk_jax.types import Rollouts
 class Batch:
     """The data of an update; the first axis of every leaf is prompts.
 
-    ``old_log_probs`` is ``None`` if a step makes one update, which computes them.
-    ``packing`` is ``None`` if each response has its own row.
+    ``old_log_probs`` is ``None`` if a step makes a single update, which computes them
+    itself. ``packing`` is ``None`` if each response has its own row.
     """
 
     rollouts: Rollouts
@@ -43,7 +43,7 @@ class Loss(abc.ABC):
 
     Attributes:
         policy: the policy of the parameters.
-        temperature: of the distribution whose log-probabilities it reads.
+        temperature: temperature of the log-probabilities.
     """
 
     policy: Policy
@@ -65,7 +65,7 @@ class Loss(abc.ABC):
             batch: the micro-batch.
             is_first: whether the parameters are those before the step.
             normalizer: :meth:`normalizer` of the mini-batch.
-            rows: rows per device, from :func:`packing.switch_on_rows`, or of a block.
+            rows: rows per device, from :func:`packing.switch_on_rows`, or per block.
             factors: ``expert_load.balance_factors`` of the mini-batch, if the loss
                 :attr:`balances`.
 
@@ -127,11 +127,11 @@ class Loss(abc.ABC):
         return response_mask(rollouts)
 
     def normalizer(self, rollouts: Rollouts) -> Float[Array, '']:
-        """Counts what divides the loss of a mini-batch."""
+        """Returns the divisor of a mini-batch's loss."""
         return losses.normalizer(self.mask(rollouts), aggregation='token')
 
     def compare(self, rollouts: Rollouts, log_probs: Tokens) -> Metrics:
-        """Compares the rollouts with their log-probabilities before the step."""
+        """Compares log-probabilities of sampler and learner before the step."""
         del rollouts, log_probs
         return {}
 
@@ -141,7 +141,7 @@ class BatchLoss(Loss):
     """The loss of rollouts under their advantages.
 
     Attributes:
-        policy, temperature: those that sampled the rollouts.
+        policy, temperature: the policy and temperature of the rollouts.
         config: the loss settings.
     """
 
@@ -174,15 +174,15 @@ class BatchLoss(Loss):
         normalizer: Float[Array, ''],
         factors: Float[Array, 'E'] | None,
     ) -> tuple[Float[Array, ''], Metrics]:
-        """Computes :func:`losses.total_loss`, and sums of the layers' statistics.
+        """Computes :func:`losses.total_loss`, and sums the layers' statistics.
 
-        With ``factors`` it adds the loss that balances the experts.
+        With ``factors``, adds the loss that balances the experts.
         """
         rollouts, mask = batch.rollouts, self.mask(batch.rollouts)
         old = jax.lax.stop_gradient(scores.log_probs)
         if batch.old_log_probs is not None:
-            # The first ratio must be exactly 1, and log-probabilities of another
-            # program differ in the last bit.
+            # The first ratio must be exactly 1, but another program's log-probabilities
+            # may differ in the last bit.
             old = jnp.where(is_first, old, batch.old_log_probs)
         loss, metrics = losses.total_loss(
             scores.log_probs,
@@ -210,7 +210,7 @@ class BatchLoss(Loss):
 
     @property
     def vanishes_without_advantages(self) -> bool:
-        """Returns whether only the term of the advantages has a gradient."""
+        """Returns whether the loss has no term besides that of the advantages."""
         return not (self.config.kl_coef or self.config.entropy_coef or self.balances)
 
     @property
@@ -221,8 +221,8 @@ class BatchLoss(Loss):
     def mask(self, rollouts: Rollouts) -> Mask:
         """Marks the tokens to train; DAPO's overlong filtering drops some.
 
-        It drops responses that the limit cut off, because their verdicts say little
-        about their tokens. They count in advantages, but in no sum and no normalizer.
+        It drops truncated responses, because their verdicts say little about their
+        tokens. They count in advantages, but in no sum over tokens and no normalizer.
         """
         mask = response_mask(rollouts)
         if self.config.mask_truncated:
@@ -250,11 +250,11 @@ class BatchLoss(Loss):
 
 
 def without_routing(batch: Batch) -> Batch:
-    """Makes the batch of a policy that did not sample it: it chooses its experts."""
+    """Removes the sampler's routing, so that another policy chooses its own experts."""
     rollouts = dataclasses.replace(batch.rollouts, routing=None)
     return dataclasses.replace(batch, rollouts=rollouts)
 
 
 def response_mask(rollouts: Rollouts) -> Mask:
-    """Marks response tokens, by lengths and never by token ids."""
+    """Marks response tokens by the lengths, never by token ids."""
     return jnp.arange(rollouts.tokens.shape[-1]) < rollouts.lengths[..., None]

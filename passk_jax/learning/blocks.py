@@ -1,22 +1,22 @@
-"""Deals the responses of a mini-batch over all devices, in blocks of packed rows.
+"""Distributes the responses of a mini-batch over all devices, in blocks of packed rows.
 
-Responses have many lengths, and some need no backward pass. So the unit of a pass is
-not a prompt with its N responses but a *block*: a prompt and R rows of one width, each
-with whole responses of the prompt one after another.
+Responses differ in length, and some need no backward pass. So the unit of a pass is not
+a prompt with its N responses but a *block*: a prompt and R rows of one width. Each row
+has whole responses of the prompt, one after another.
 
 1. :func:`pack_rows` packs each prompt's responses into rows, those with a signal first.
-2. :func:`plan_passes` cuts the rows into blocks of one size, or on a single device of
-   several, and orders these: blocks with a signal, blocks without one, nothing. A pass
-   has G of them, whatever their prompts.
-3. :func:`scan_passes` learns from the passes of the first kind, measures those of the
-   second, and skips those of the third.
-4. :func:`take` makes the batch of a pass: a row a block, in which the prompt's other
-   responses have no tokens. So the loss is that of any batch.
+2. :func:`plan_passes` cuts the rows into blocks, of one size or, on a single device, of
+   several. It sorts the blocks: first those with a signal, then those without, then
+   empty ones. A pass has G consecutive blocks, of any prompts.
+3. :func:`scan_passes` learns from passes with a signal, only measures passes without
+   one, and skips empty passes.
+4. :func:`take` makes the batch of a pass. Its rows are the blocks' prompts; responses
+   outside a block have no tokens there. So the loss treats it like any batch.
 
-A prompt runs once in each of its blocks. All shapes are static, and only the kinds of
-the passes depend on the lengths: one program serves every step.
+A prompt runs once in each of its blocks. All shapes are static. Only the kinds of the
+passes depend on the lengths, so one program serves every step.
 
-The letters beside those of types.py, all of which count on all devices:
+These letters add to those of types.py, and count over all devices:
 
     R  rows of a block; in types.py, all rows of a prompt
     W  tokens of a row
@@ -41,16 +41,16 @@ from passk_jax.learning.batch_loss import Batch
 from passk_jax.learning.packing import Packing
 from passk_jax.sharding import AnyMesh
 
-# A pass has one _PARTS-th of the tokens that fit: the last one is partly empty. But it
-# gathers the weights, which so many tokens a device hide: 459 TFLOP/s and 200 GB/s of a
-# v5p are 2,295 tokens, and an H100 has the same ratio.
+# A pass has one _PARTS-th of the tokens that fit in memory, because the last pass is
+# partly empty. But every pass gathers the weights, and only this many tokens per device
+# hide that: 459 TFLOP/s and 200 GB/s of a v5p make 2,295, and an H100 has this ratio.
 _PARTS = 4
 _FEWEST_TOKENS = 2048
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockSize:
-    """``rows`` of a block, and ``blocks`` of a pass."""
+    """``rows`` per block, and ``blocks`` per pass."""
 
     rows: int
     blocks: int
@@ -66,18 +66,18 @@ def choose_sizes(
     prompt_tokens: int,
     row_tokens: int,
 ) -> tuple[BlockSize, ...]:
-    """Chooses the sizes of blocks, on a mesh that is that of ``jax.set_mesh`` too.
+    """Chooses the sizes of blocks.
 
-    On one processor they are :func:`power_sizes`, else a single one. With few rows, a
-    block runs its prompt for little; with many, the last block of a prompt is partly
-    empty. The costs ``S / (R W)`` and ``R / N`` are least together at ``R = sqrt(S N /
-    W)``. At full lengths, the last pass has as many blocks as the others.
+    On one CPU device, these are :func:`power_sizes`; elsewhere there is one size. If a
+    block has few rows, it runs its prompt for little; if it has many, the last block of
+    a prompt is partly empty. The sum of these costs, ``S / (R W)`` and ``R / N``, is
+    least at ``R = sqrt(S N / W)``. At full lengths, all passes have as many blocks.
 
     Args:
-        mesh: the devices.
+        mesh: the devices; also the mesh of ``jax.set_mesh``.
         num_prompts, num_rollouts: P and N of a mini-batch.
-        pass_prompts, pass_rollouts: prompts of a pass, and rows of each, that fit in
-            memory.
+        pass_prompts, pass_rollouts: prompts per pass, and rollouts per prompt, that fit
+            in memory.
         prompt_tokens, row_tokens: S and W.
     """
     if isinstance(mesh, Mesh) and [x.platform for x in mesh.devices.flat] == ['cpu']:
@@ -88,7 +88,7 @@ def choose_sizes(
     rows = min(-(-rows // of_rollouts) * of_rollouts, pass_rollouts)
     fitting = pass_prompts * (prompt_tokens + pass_rollouts * row_tokens)
     parts = min(_PARTS, max(1, fitting // (_FEWEST_TOKENS * of_rollouts * of_batch)))
-    # Of a shard. The nearest to a part: fewer blocks would be more passes.
+    # Count blocks per shard. Round to the nearest: fewer blocks would mean more passes.
     most = fitting / (prompt_tokens + rows * row_tokens) / of_batch
     blocks = max(1, min(round(most / parts), int(most)))
     needed = -(-num_prompts * -(-num_rollouts // rows) // of_batch)
@@ -97,10 +97,10 @@ def choose_sizes(
 
 
 def power_sizes(most_rows: int) -> tuple[BlockSize, ...]:
-    """Lists blocks of 1, 2, 4 ... rows, the largest first, one block a pass.
+    """Lists blocks of 1, 2, 4, ... rows, the largest first, one block per pass.
 
-    A prompt's rows are a sum of them, so no block is partly empty. Each size is
-    compiled. On several devices, passes of several sizes would have empty blocks.
+    Any number of rows is a sum of these sizes, so no block is partly empty. Each size
+    is compiled. On several devices, passes of several sizes would have empty blocks.
 
     >>> [size.rows for size in power_sizes(12)]
     [8, 4, 2, 1]
@@ -125,9 +125,9 @@ class Passes:
 
     Attributes:
         prompts: ``[passes, G]`` int32, the prompt of each block.
-        first_rows: ``[passes, G]`` int32, its first row; no response lies in the rows
-            of an empty block.
-        kinds: ``[passes]`` int32, 0: nothing to do, 1: to measure, 2: to learn from.
+        first_rows: ``[passes, G]`` int32, its first row; for an empty block, a row past
+            all responses.
+        kinds: ``[passes]`` int32, 0: skip, 1: measure, 2: learn.
     """
 
     prompts: jax.Array
@@ -138,10 +138,10 @@ class Passes:
 def plan_passes(
     rows: Packing, signal: Bool[Array, 'P N'], sizes: tuple[BlockSize, ...]
 ) -> tuple[Passes, ...]:
-    """Cuts the rows of all prompts into blocks, and these into the passes of each size.
+    """Cuts the rows of all prompts into blocks, and blocks of one size into passes.
 
-    The blocks of a size are ordered by what they need. Of several sizes, each prompt
-    has as many of the largest as it fills, and at most one of each other.
+    The blocks of a size are sorted by kind. With several sizes, a prompt fills as many
+    of the largest blocks as it can, and at most one block of every other size.
     """
     N, needed = signal.shape[1], rows.num_rows[:, None]
     planned = []
@@ -165,7 +165,7 @@ def _passes(
     starts: Int[Array, '#P M'],
     is_there: Bool[Array, 'P M'],
 ) -> Passes:
-    """Orders blocks, given by their first rows, and cuts them into passes."""
+    """Sorts blocks, given by their first rows, and cuts them into passes."""
     N, (P, most) = signal.shape[1], is_there.shape
     starts = jnp.broadcast_to(starts, is_there.shape)
     local = rows.rows[..., None] - starts[:, None]
@@ -176,7 +176,7 @@ def _passes(
     kinds, starts = (jnp.pad(x.reshape(-1), pads) for x in (kinds, starts))
     order = jnp.argsort(-kinds)
     kinds, starts = (x[order].reshape(-1, size.blocks) for x in (kinds, starts))
-    # No response lies in the rows past the last one.
+    # Row N is past all responses.
     return Passes(
         prompts=jnp.where(kinds > 0, order.reshape(kinds.shape) // most, 0),
         first_rows=jnp.where(kinds > 0, starts, N),
@@ -187,9 +187,9 @@ def _passes(
 def take(
     batch: Batch, prompts: Int[Array, 'G'], first_rows: Int[Array, 'G'], *, rows: int
 ) -> Batch:
-    """Takes the blocks of a pass: a batch of G prompts with N responses each.
+    """Makes the batch of a pass: G prompts with N responses each.
 
-    Only responses in the block's rows have tokens. Rows count from the block's first.
+    Only responses in a block's rows have tokens. Rows count from the block's first row.
     """
 
     def take_leaf(x: jax.Array) -> jax.Array:
@@ -226,8 +226,8 @@ def scan_passes(
             returns the next total, figures of the pass, and arrays whose first axis is
             its blocks.
         total: the first total.
-        sums: arrays whose first axis is prompts, to which those of the blocks add.
-        rows: of a block.
+        sums: arrays whose first axis is prompts; the blocks' arrays are added to them.
+        rows: rows per block.
         learning: whether to learn from any pass.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How evenly the tokens of a step run the experts of each layer."""
+"""How evenly the tokens of a step are spread over the experts of each layer."""
 
 import jax
 from jax import numpy as jnp
@@ -26,7 +26,7 @@ def balance_factors(tokens: Float[Array, 'L E'], mask: Bool[Array, '...']) -> ja
     """Computes the factors ``[E]`` of :func:`balance_loss`.
 
     Args:
-        tokens: of the whole mini-batch that ran each expert of each layer.
+        tokens: :func:`count_tokens` of the whole mini-batch.
         mask: the tokens of the whole mini-batch that count.
     """
     num_layers, num_experts = tokens.shape
@@ -47,7 +47,7 @@ def balance_loss(
     transformers). It is k if the load is even. The shares of micro-batches add up.
 
     Args:
-        probs: of the router.
+        probs: the router's probabilities.
         mask: the tokens that count.
         factors: from :func:`balance_factors`.
     """
@@ -59,12 +59,12 @@ def load_metrics(tokens: Float[Array, '*B L E'] | None) -> dict[str, jax.Array]:
     """Computes the metrics of a step.
 
     Args:
-        tokens: that ran each expert of each layer, by update; ``None``: no experts.
+        tokens: :func:`count_tokens` of each update; ``None``: no experts.
 
     Returns:
-        ``expert_load_max``, the tokens of a layer's busiest expert as a multiple of an
-        even share, from 1 to E / k; ``experts_idle``, the share of a layer's experts
-        that no token ran. Both are means over the layers.
+        ``expert_load_max``, the tokens of a layer's busiest expert divided by an even
+        share, from 1 to E / k; ``experts_idle``, the share of a layer's experts that no
+        token ran. Both are means over the layers.
     """
     if tokens is None:
         return {}

@@ -56,7 +56,7 @@ class PolicyLoss(NamedTuple):
 
     Attributes:
         values: the loss, exactly 0 outside the mask and where the advantage is 0.
-        log_ratio: of the policy to the old policy, 0 outside the mask.
+        log_ratio: log of the policy's ratio to the old policy, 0 outside the mask.
         low, high: where the lower and the upper clip bind; False outside the mask.
     """
 
@@ -79,8 +79,8 @@ def policy_loss(
 
     ``-min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)`` with ``r = exp(log_probs -
     old_log_probs)``: the objective after ``eq:grpo_adv`` with DAPO's two epsilons
-    (arXiv:2503.14476). ``r`` is capped at ``1 + clip_high`` where A > 0, and has the
-    floor ``1 - clip_low`` where A < 0. The code has this form because ``min`` would
+    (arXiv:2503.14476). Where A > 0, ``r`` is capped at ``1 + clip_high``. Where A < 0,
+    its floor is ``1 - clip_low``. The code clips ``r`` this way because ``min`` would
     send ``0 * inf`` into the gradient of a capped ``exp``.
 
     Args:
@@ -132,12 +132,13 @@ def kl_penalty(
     With ``d = log_probs - ref_log_probs`` (J. Schulman, "Approximating KL divergence",
     2020): ``k1 = d``, ``k2 = d^2 / 2``, ``k3 = exp(-d) - 1 + d``. The values of k1 and
     k3 are unbiased; k3 is never negative, and GRPO uses it. In a loss only the gradient
-    matters. Its expectation over the policy's own draws is zero for k1 (which only adds
+    matters. Its expectation over draws from the policy is zero for k1 (which only adds
     noise), the gradient of ``KL(policy || reference)`` for k2, and that of
     ``KL(reference || policy)`` for k3.
 
     Args:
-        ref_log_probs: of the same tokens under the reference; a constant.
+        ref_log_probs: log-probabilities of the same tokens under the reference; a
+            constant.
         estimator: one of :data:`KL_ESTIMATORS`.
 
     Returns:
@@ -153,12 +154,12 @@ def kl_penalty(
 
 
 def normalizer(mask: Mask, *, aggregation: str) -> Float[Array, '']:
-    """Counts what :func:`aggregate` divides by, at least 1.
+    """Returns the divisor of :func:`aggregate`, at least 1.
 
     Args:
-        mask: of the whole mini-batch.
-        aggregation: ``'token'`` counts the tokens, ``'sequence'`` the responses that
-            have any.
+        mask: the mask of the whole mini-batch.
+        aggregation: ``'token'`` counts the tokens, ``'sequence'`` the responses with
+            any.
     """
     counted = mask if aggregation == 'token' else mask.any(axis=-1)
     return jnp.maximum(counted.sum(), 1).astype(jnp.float32)
@@ -199,10 +200,9 @@ def total_loss(
 ) -> tuple[Float[Array, ''], Metrics]:
     """Computes a micro-batch's share of its mini-batch's loss, and its metrics.
 
-    Takes the arguments of its terms; ``ref_log_probs`` may be ``None`` if
-    ``config.kl_coef`` is 0. The metrics, for :func:`join_metrics`, are the shares
-    ``loss`` and ``policy_loss``, ``problem_loss [P]``, sums over tokens, and the
-    largest ratio, ``ratio_max``.
+    ``ref_log_probs`` may be ``None`` if ``config.kl_coef`` is 0. The metrics, for
+    :func:`join_metrics`, are the shares ``loss`` and ``policy_loss``,
+    ``problem_loss [P]``, sums over tokens, and the largest ratio, ``ratio_max``.
     """
     share = functools.partial(
         aggregate, mask=mask, aggregation=config.aggregation, normalizer=normalizer
@@ -262,8 +262,8 @@ def finish_metrics(
     Returns:
         Scalars. Sums over tokens become means over the trained tokens of the step, or 0
         if there are none; ``ratio_max`` stays the largest; others become means over the
-        updates. Clip fractions skip the first update, which clips nothing; the u-th
-        update's is also ``<name>_update_<u>``, counted from 1.
+        updates. Clip fractions skip the first update, which clips nothing. The fraction
+        of update u alone, counted from 1, is ``<name>_update_<u>``.
     """
     finished = {}
     for name, x in metrics.items():

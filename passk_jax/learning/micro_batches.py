@@ -1,8 +1,8 @@
 """Runs a mini-batch through the network, one micro-batch at a time.
 
-A micro-batch has some of the prompts, with all their rollouts or a part of them, in
-rows of one response or of several (packing.py). With blocks of packed rows (blocks.py),
-it has rows of any prompts instead.
+A micro-batch has some of the prompts, with all or a part of their rollouts. A row has
+one response, or several if packed (packing.py). With blocks (blocks.py), a micro-batch
+has packed rows of any prompts instead.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ class MicroBatches:
         mesh: pins the state's shardings, so that nothing compiles twice.
         num_micro_batches: parts of a mini-batch's prompts, one per pass.
         rollout_parts: parts of a prompt's rollouts, one per pass; divides N. The prompt
-            runs again for each.
+            runs once per part.
         pack_sizes: how many sizes of a packed micro-batch to compile (packing.py); 0:
             one row per response.
-        deals: whether a pass has packed rows of any prompts (blocks.py); the parts then
-            only bound its memory.
+        deals: whether passes have blocks of packed rows (blocks.py); the numbers of
+            parts then only bound the memory of a pass.
     """
 
     loss: Loss
@@ -97,7 +97,7 @@ class MicroBatches:
     def balance_factors(self, weights: Weights, batch: Batch) -> Float[Array, 'E']:
         """Computes :func:`expert_load.balance_factors` of a mini-batch.
 
-        Only replayed experts are known before a pass.
+        Without replayed routing, this takes a pass of its own.
         """
         params, routing = weights.merged, batch.rollouts.routing
 
@@ -125,12 +125,12 @@ class MicroBatches:
         return balance_factors(tokens, self.loss.mask(batch.rollouts))
 
     def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
-        """Cuts a mini-batch into micro-batches; also returns what joins results."""
+        """Cuts a mini-batch into micro-batches; also returns a joiner of results."""
         parts = self.num_micro_batches * self.rollout_parts
         return packing.cut(batch, batch.packing, parts=parts)
 
     def block_sizes(self, *shape: int, prompt_tokens: int) -> tuple[BlockSize, ...]:
-        """Returns the sizes of blocks of a mini-batch with tokens ``[P, N, T]``."""
+        """Returns the block sizes for a mini-batch with tokens ``[P, N, T]``."""
         P, N, T = shape
         return blocks.choose_sizes(
             self.mesh,
@@ -181,8 +181,8 @@ class MicroBatches:
     ) -> tuple[Params, Any, Any]:
         """Adds up the gradients of micro-batches.
 
-        Returns the gradient, metrics of the parts, and losses and log-probabilities by
-        prompt.
+        Returns the gradient, the metrics of the micro-batches, and losses and
+        log-probabilities by prompt.
         """
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:

@@ -55,7 +55,7 @@ def make_optimizer(config: OptimizerConfig, *, num_updates: int = 0) -> Optimize
 
 def updates_made(opt_state: optax.OptState) -> jax.Array:
     """Returns how many updates an optimizer's state has seen, int32."""
-    # Adam and the schedule count alike.
+    # Adam and the schedule have equal counts.
     return optax.tree_utils.tree_get_all_with_path(opt_state, 'count')[0][1]
 
 

@@ -107,9 +107,10 @@ def first_fit(
 def row_counts(num_rollouts: int, *, sizes: int) -> tuple[int, ...]:
     """Lists at most ``sizes`` numbers of rows to compile, spaced geometrically.
 
-    The largest is one row per rollout, which always suffices. Each is at least half of
-    the next, which a batch that just misses it has to use. None is below an eighth of
-    the largest, which already saves seven eighths of the work.
+    The largest is one row per rollout, which always suffices. Each is about half of the
+    next or more, because a batch that just misses a size has to use the next. The
+    smallest is about an eighth of the largest or more, which already saves seven
+    eighths of the work. If ``sizes >= num_rollouts``, all numbers are listed.
 
     >>> row_counts(32, sizes=6)
     (4, 6, 9, 14, 21, 32)
@@ -165,11 +166,11 @@ def apply_in_rows(
     """Applies ``fn`` to the response tokens, packed into rows or not.
 
     Args:
-        fn: takes tokens ``[P, R, T]``, where each token's response starts (``None``: at
-            0) and the routing; returns a tree of arrays of the tokens' shape, with or
-            without more axes.
+        fn: takes tokens ``[P, R, T]``, the place where each token's response starts
+            (``None``: 0) and the routing; returns a tree of arrays of the tokens'
+            shape, with or without more axes.
         arrays: tokens and routing of the responses.
-        lengths: of the responses.
+        lengths: lengths of the responses.
         packing: where the responses lie in the rows; ``None``: do not pack.
         rows: rows per device, from :func:`switch_on_rows`; ``None``: do not pack.
 
@@ -197,7 +198,7 @@ def pack_tokens(
 ) -> tuple[Int[Array, 'P R T'], Int[Array, 'P R T']]:
     """Packs tokens into rows; also returns where each token's response starts.
 
-    A pad is token 0 and its own response, so no other token attends to it.
+    A pad is token 0 in a response of its own, so no other token attends to it.
     """
     T = tokens.shape[-1]
     slots = _slots(lengths, packing, width=T, rows=rows)
@@ -246,7 +247,7 @@ def unpack(
 def _slots(
     lengths: Int[Array, 'P N'], packing: Packing, *, width: int, rows: int
 ) -> Int[Array, 'P shards slots']:
-    """Gives each token a slot on its device, and each pad its own slot past the end."""
+    """Assigns each token a slot on its device, and each pad a slot past the end."""
     P, N = lengths.shape
     shards = packing.shards
     steps = jnp.arange(width)
@@ -260,12 +261,12 @@ def _slots(
 def cut(
     tree: Any, packing: Packing | None, *, parts: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Cuts prompts into parts, each of prompts that need similar numbers of rows.
+    """Groups prompts that need similar numbers of rows into parts.
 
     Args:
         tree: leaves whose first axis is the prompts; may include the packing.
-        packing: of the responses; ``None``: keep the order of the prompts.
-        parts: as in :func:`interleave`.
+        packing: packing of the responses; ``None`` keeps the order of the prompts.
+        parts: the number of parts, as in :func:`interleave`.
 
     Returns:
         The parts, and a function that joins results of the parts in the old order.

@@ -1,11 +1,11 @@
 """The verb *update*: trains the policy on one rollout batch.
 
 1. *score* computes ``old_log_probs``, the learner's log-probabilities of the responses
-   before any update. (The ratio never uses the sampler's.) The first update computes
-   those of its own mini-batch, so with one epoch these are not scored.
+   before any update. (The ratio never uses the sampler's.) With one epoch, it skips the
+   first mini-batch, because the first update computes its log-probabilities anyway.
 2. *update* sums the gradients of each mini-batch over its micro-batches, and makes one
-   optimizer step. Every epoch has the same mini-batches in the same order. If a
-   micro-batch has no advantage, its gradient is exactly 0 and is not computed.
+   optimizer step. Every epoch has the same mini-batches in the same order. If the loss
+   has no other term, a micro-batch without advantages needs no gradient.
 
 The loss divides by the tokens (or responses) of the whole mini-batch, counted before it
 is cut, and gradients add up in float32. So micro-batches, padding, packing (packing.py)
@@ -104,7 +104,7 @@ class Update(MicroBatches):
         Args:
             state: the state before the step; it is donated.
             rollouts: P prompts with N responses each.
-            advantages: of the responses.
+            advantages: one per response.
             ref_params: the reference policy's ``state.params``; ``None`` if
                 ``loss.kl_coef`` is 0.
             frozen: ``Weights.frozen`` of both policies; ``None``: nothing.
@@ -114,10 +114,10 @@ class Update(MicroBatches):
             are means over the step's updates, ``learning_rate`` is that of the last,
             ``ratio_max`` the largest. Clip fractions skip the first update
             (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
-            (``BatchLoss.compare``) cover all responses. Others, such as ``entropy``,
-            are means over the trained tokens, or 0 if there are none. ``problem_loss
-            [epochs, P]`` and ``finite_updates [epochs, U]`` locate a loss that is not
-            finite (mini-batch u has the problems u::U).
+            (``BatchLoss.compare``) cover all responses. Other metrics, such as
+            ``entropy``, are means over the trained tokens, or 0 without any.
+            ``problem_loss [epochs, P]`` and ``finite_updates [epochs, U]`` locate a loss
+            that is not finite (mini-batch u has the problems u::U).
         """
         return self.program(state, rollouts, advantages, ref_params, frozen)
 
@@ -189,7 +189,7 @@ class Update(MicroBatches):
     ) -> Batch:
         """Adds the log-probabilities of the old policy and of the reference."""
         old = ref = None
-        # Only later epochs read the scores of the first mini-batch.
+        # Only later epochs need the first mini-batch's scores.
         skipped = 1 if self.epochs == 1 else 0
         if self.num_updates > skipped:
             later = jax.tree.map(lambda x: x[skipped:], batches)
