@@ -116,8 +116,8 @@ class Update(MicroBatches):
             (:func:`losses.finish_metrics`). ``padding`` and the sampler's gaps
             (``BatchLoss.compare``) cover all responses. Other metrics, such as
             ``entropy``, are means over the trained tokens, or 0 without any.
-            ``problem_loss [epochs, P]`` and ``finite_updates [epochs, U]`` locate a loss
-            that is not finite (mini-batch u has the problems u::U).
+            ``problem_loss [epochs, P]`` and ``finite_updates [epochs, U]`` locate a
+            loss that is not finite (mini-batch u has the problems u::U).
         """
         return self.program(state, rollouts, advantages, ref_params, frozen)
 
