@@ -42,8 +42,8 @@ def opo(inputs: Inputs) -> Float[Array, 'P N']:
 
         A_i = R_i - sum_j l_j R_j / sum_j l_j
 
-    It follows p as N grows. A response is in its own baseline, which biases the
-    gradient by a share of the order of 1 / N. The baseline has the least variance if
+    It follows p as N grows. A response is in its own baseline, which gives the gradient
+    a relative bias of the order of 1 / N. The baseline has the least variance if
     the squared norm of a response's gradient is proportional to its length, and
     gradients are independent. With equal lengths this is Dr. GRPO.
 

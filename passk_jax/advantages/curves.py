@@ -73,9 +73,9 @@ def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
 
     for c correct and w wrong responses; both 0 if either is absent. It follows ``2
     arcsin sqrt(p)`` as N grows, p the probability of success. Sigma is the
-    population's: Eq. grpo_std prints 1/N outside the root, a misprint, for the paper's
-    own figure (fig:sec4-adv-vanilla) peaks at eta = N, as it does with the population
-    sigma.
+    population's. Eq. grpo_std prints 1/N outside the root, which must be a misprint:
+    with the population sigma, eta peaks at N, as in the paper's figure
+    (fig:sec4-adv-vanilla).
 
     >>> positive, negative = pass_at_1(jnp.array([0, 1, 5]), num_rollouts=5)
     >>> positive.tolist(), negative.tolist()
@@ -98,10 +98,10 @@ def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
         q = C(w, k) / C(N, k)
         positive = sqrt(q / (1 - q))        negative = -(c / w) positive
 
-    The second is Eq. response_neg with ``C(w-1, k-1) / C(N-1, k-1) = q N / w``
-    inserted, which leaves no difference to cancel. Both are 0 if no response is correct
-    or ``w < k``: then all groups have one reward. ``k = 1`` is ``pass_at_1``. It
-    follows ``(2 / k) arcsin sqrt(pass@k)`` as N grows.
+    The second is Eq. response_neg after inserting ``C(w-1, k-1) / C(N-1, k-1) = q N /
+    w``, so that no digits cancel. Both are 0 if no response is correct or ``w < k``,
+    because all groups then have the same reward. ``k = 1`` is ``pass_at_1``. It follows
+    ``(2 / k) arcsin sqrt(pass@k)`` as N grows.
 
     >>> positive, negative = pass_at_k(jnp.array([0, 1, 3]), num_rollouts=4, k=2)
     >>> positive.tolist()
@@ -161,8 +161,8 @@ def piecewise(
     The paper says only that accuracy decides between the two. The order follows from
     its reading of the runs (sec. Analysis Based on Model Performance): the design falls
     gradually to zero at high accuracy, as Pass@k does, and its eta peaks later than
-    that of Pass@k, as that of Pass@1 does. The switch is open; 0.5 is the peak of
-    Pass@1.
+    that of Pass@k, as that of Pass@1 does. The threshold is open; the eta of Pass@1
+    peaks at 0.5.
 
     Args:
         switch_threshold: the largest accuracy at which Pass@1 is used, in ``[0, 1]``.
@@ -219,8 +219,8 @@ def sum_abs_advantage(
 
         eta = c |positive| + w |negative|
 
-    It says how strongly a problem with c correct responses pulls. Arguments and result
-    are those of a curve.
+    It measures how strongly a problem with c correct responses moves the policy.
+    Arguments and result are those of a curve.
 
     >>> c = jnp.array(16)
     >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))

@@ -194,7 +194,7 @@ class Estimator:
             ``parameters``. experiments/papers.md shows the first line of its docstring.
         reads: names of fields of :class:`Inputs`.
         parameters: its parameters; ``compute`` has no defaults.
-        note: a remark for readers of its curve in the report.
+        note: a remark beside its curve in the report.
         fits: ``fits(num_rollouts=N, **parameters)`` raises ValueError for values that
             are in range but do not fit N or each other.
         pools_problems: whether an advantage depends on the rewards of other problems of
@@ -239,7 +239,7 @@ class AdvantageFn:
 
     Attributes:
         estimator: the row.
-        name: of the row.
+        name: name of the row.
         num_rollouts: N.
         parameters: names and values.
         scale: a factor of the advantages.

@@ -20,9 +20,9 @@ read ``rewards``. Adding a constant to the rewards changes none of these, except
 
 **Problems without a signal.** A problem whose groups all have one reward gets exactly
 0. Integer counts and tests of equality decide that; no sigma gets an epsilon.
-Exceptions say so: ``reinforce_plus_plus``, ``set_level``, the two that read
-log-probabilities, and some of ``objective_curves.py``. ``pass_at_k_real`` also compares
-its sigma with 0, because float32 may not hold it.
+The exceptions are ``reinforce_plus_plus``, ``set_level``, the two that read
+log-probabilities, and some of ``objective_curves.py``; their docstrings say so.
+``pass_at_k_real`` also compares its sigma with 0, because it may vanish in float32.
 """
 
 import functools
@@ -83,8 +83,8 @@ def bootstrap_sampling(
     independently of other groups. Its advantage is GRPO's over all groups.
 
     The printed sum is about ``num_groups * k / N`` times the analytical advantage,
-    which averages. At the paper's ``num_groups = N``, replacing one by the other also
-    changes the learning rate by a factor of k. ``aggregation='mean'`` averages over the
+    which is a mean. At the paper's ``num_groups = N``, replacing the sum by the mean
+    changes the step size by a factor of k. ``aggregation='mean'`` averages over the
     groups that contain the response, and tends to ``pass_at_k`` as groups are added.
 
     Args:
@@ -153,7 +153,7 @@ def pass_at_k_real(inputs: Inputs, *, k: int) -> Float[Array, 'P N']:
     variance = jnp.sum(
         largest_is * (below_highest - gain[:, -1:]) ** 2, axis=-1, keepdims=True
     )
-    # With hundreds of responses, the share of groups without the highest may vanish.
+    # With hundreds of responses, the share of groups below the maximum may round to 0.
     flat |= variance == 0
     sigma = jnp.sqrt(jnp.where(flat, 1.0, variance))
     by_rank = jnp.where(flat, 0.0, (gain - loss) / sigma)
@@ -172,8 +172,8 @@ def maximum_gains(
     """Computes the two sums of :func:`pass_at_k_real` for every rank.
 
     Their difference is the mean maximum of the k-groups with a response, less that of
-    all k-groups; the two means themselves would cancel. ``gaps`` are those between
-    neighbours of the sorted rewards.
+    all k-groups; subtracting the means themselves would lose digits. ``gaps`` are those
+    between neighbours of the sorted rewards.
     """
     num_rollouts = gaps.shape[-1] + 1
     inside, _ = curves.group_odds(num_rollouts=num_rollouts, k=k)
@@ -195,7 +195,7 @@ def undo_sort(
     rewards: Float[Array, 'P N'],
 ) -> Float[Array, 'P N']:
     """Undoes the sort; equal rewards get one value, bit for bit."""
-    # Every response takes the value of the last of its equals.
+    # Every response takes the value of the last of equal rewards.
     count_up_to = jax.vmap(functools.partial(jnp.searchsorted, side='right'))
     last_equal = count_up_to(ordered, rewards) - 1
     return jnp.take_along_axis(by_rank, last_equal, axis=-1)

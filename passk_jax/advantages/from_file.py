@@ -41,7 +41,7 @@ def estimator_of_file(place: str, table: tuple[Parameter, ...]) -> Estimator:
         table: the parameters of the table.
 
     Raises:
-        InputError: it cannot be loaded, or is no such function.
+        InputError: it cannot be loaded, or is neither a curve nor an estimator.
     """
     return _row(plugins.load(place), place, table)
 
@@ -108,7 +108,7 @@ class _Curve:
     def __call__(
         self, num_correct: Array, *, num_rollouts: int, **params: Any
     ) -> curves.Curve:
-        """Looks up the values."""
+        """Looks up the advantages in the table."""
         values = self.table(num_rollouts=num_rollouts, **params)
         positive, negative = jnp.asarray(values)
         return positive[num_correct], negative[num_correct]

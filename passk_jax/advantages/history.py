@@ -21,10 +21,10 @@ def curverl(inputs: Inputs, *, window: int) -> Float[Array, 'P N']:
         A_i = w(c) (R_i - c / N),    w(c) = n_c / (n_1 + ... + n_c)
 
     c responses to the problem are correct; R_i is 1 for those and else 0. n_c problems
-    of the last ``window`` steps had c correct responses. With the density f and the
-    distribution F of pass rates, in a histogram as fine as N allows, w is f / F over N.
-    It follows log F(p) over N: problems that are harder than recent ones weigh more. If
-    all pass rates are equally frequent, this is ``maxrl`` / N.
+    of the last ``window`` steps had c correct responses. In a histogram as fine as N
+    allows, with density f and distribution function F of pass rates, w is f / (F N). It
+    follows log F(p) / N: problems that are harder than recent ones weigh more. If all
+    pass rates are equally frequent, this is ``maxrl`` / N.
 
     As in the authors' code, problems whose responses are all correct or all wrong are
     not counted and get 0. So does a problem whose c is not in the history. An empty
@@ -62,9 +62,9 @@ def remember(memory: Memory, correct: Bool[Array, 'P N']) -> Memory:
 
     Args:
         memory: before the step.
-        correct: verdicts on the step's own problems, before dynamic sampling selects:
-            the selection drops problems without an advantage, and the memory would
-            never see a new pass rate.
+        correct: the responses to the step's own problems that were rewarded as correct.
+            Take them before dynamic sampling: it drops problems without an advantage,
+            so the memory would never see a new pass rate.
 
     >>> remember({'history': jnp.array([[1, 0, 1]])}, jnp.array([[True, False]]))
     {'history': Array([[0, 1, 0]], dtype=int32)}

@@ -72,17 +72,16 @@ def _mean_distinct(
 
         k^2 f(S) = sum_j sum_a R_j [j in S] [a in S]
 
-    The *camp* of a is all responses that gave it, ``camps`` the size of each response's
-    camp. A set lacks a if it draws from beyond the camp. So the chance of a pair is the
-    chance of j (1 for j = i; for others ``(k - 1) / (N - 1)`` with i and ``k / (N -
-    1)`` without), less the chance that a is lacking. Differences are taken of each
-    chance, so that little cancels.
+    The *camp* of a is the responses with that answer; ``camps`` has the size of each
+    response's camp. A set lacks a if no member is in the camp. So the chance of a pair
+    is the chance of j (1 for j = i; for others ``(k - 1) / (N - 1)`` with i and ``k /
+    (N - 1)`` without), less the chance that j is there and a is not. The function
+    subtracts chance by chance, so that few digits cancel.
     """
     num_others = rewards.shape[-1] - 1
     table = jnp.asarray(_lacking(num_others + 1, k), jnp.float32)
     same = answers[:, :, None] == answers[:, None, :]
-    # Chances that a set with i lacks a; that it has j and lacks a, with i less without
-    # i; and that, without i, it has j and lacks the answer of i.
+    # _lacking for the camp of each response; without i, its camp is one smaller.
     alone, change, _ = table[:, camps]
     joined = table[2][camps - 1]
 
@@ -104,12 +103,12 @@ def _mean_distinct(
 
 
 def _lacking(num_rollouts: int, k: int) -> np.ndarray:
-    """Computes chances that a set lacks a camp, for each size 0, 1, ... N of it.
+    """Computes chances that a set lacks a camp of 0, 1, ... N responses.
 
     Returns:
-        ``[3, N + 1]`` float64: that a set with i lacks it; that a set with i has j and
-        lacks it, less the same without i; and that a set without i has j and lacks it.
-        ``k < N``, so there are at least two responses.
+        ``[3, N + 1]`` float64, the chances that a set with i lacks the camp; that a set
+        with i has j but lacks the camp, less the same without i; and that a set without
+        i has j but lacks the camp. ``k < N``, so there are at least two responses.
     """
     N = num_rollouts
     table = np.zeros((3, N + 1))

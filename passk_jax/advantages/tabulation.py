@@ -191,7 +191,7 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
 def _batch_size(estimate: AdvantageFn) -> int:
     reads = estimate.estimator.reads
     if any(INPUTS[name].shape == 'P' and name != 'key' for name in reads):
-        # The estimator may choose a share of the problems.
+        # The estimator may compare problems, or treat a share of them differently.
         return _MAX_PROBLEMS
     # Several problems show whether advantages depend on more than c.
     num_problems = _MAX_RESPONSES // estimate.num_rollouts
