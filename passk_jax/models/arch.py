@@ -23,11 +23,11 @@ REMAT = ('none', 'gate_up', 'qkv', 'attention', 'full')
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """The settings in which layers may differ.
+    """The settings of a layer; layers may differ in these.
 
     Attributes:
         rope: rotary positions; ``None``: no rotation.
-        window: how many tokens a query sees, including itself; 0: all before it.
+        window: how many tokens a query sees, including itself; 0: no limit.
         feed_forward: a kind of ``feed_forward.FEED_FORWARDS``.
     """
 
@@ -49,17 +49,17 @@ class Vision:
         embed_dim: width of the blocks.
         num_heads: heads of a block.
         mlp_dim: width of a block's MLP.
-        patch_size: pixels of a side of a patch.
+        patch_size: side of a patch, in pixels.
         frames: how often a patch repeats a still picture.
-        merge_size: a token has the patches of a square with this side.
-        image_token: id of the token that each token of a picture replaces.
+        merge_size: side of the square of patches that becomes one token, in patches.
+        image_token: id of the tokens that the features of a picture replace.
         table_size: rows, and columns, of the table of positions; 0: no table, and no
-            bias of patches.
-        taps: blocks whose outputs the first layers of the decoder read too, ascending.
+            bias of the patch embedding.
+        taps: blocks whose outputs the first layers of the decoder also read, ascending.
         block: one of :data:`VISION_BLOCKS`.
-        window_size: pixels of a side of the squares within which patches attend to each
-            other; 0: to all of their picture.
-        global_blocks: blocks in which they attend to all of it, ascending.
+        window_size: side of the windows within which patches attend to each other, in
+            pixels; 0: patches attend to their whole picture.
+        global_blocks: blocks that ignore the windows, ascending.
         short_names: a checkpoint calls the tower and the decoder ``visual`` and
             ``model``, not ``model.visual`` and ``model.language_model``.
     """
@@ -107,12 +107,12 @@ class Vision:
 
     @property
     def patch_values(self) -> int:
-        """Numbers of a patch: three colors of each pixel."""
+        """Number of values of a patch: three colors of each pixel."""
         return 3 * self.patch_size**2
 
     @property
     def window_patches(self) -> int:
-        """Patches of a side of a window, which has whole tokens; 0: no windows."""
+        """Side of a window in patches, a multiple of ``merge_size``; 0: no windows."""
         return self.window_size // self.merge_size // self.patch_size * self.merge_size
 
 
@@ -134,22 +134,23 @@ class Arch:
         tie_embeddings: the token table is also the head.
         qkv_bias: queries, keys and values have a bias.
         qk_norm: queries and keys are normalized, head by head, before their rotation.
-        qk_norm_over_heads: that norm is over all heads of a token.
+        qk_norm_over_heads: that norm is over all heads of a token together.
         norms: one of :data:`NORMS`.
         norm_scale: one of :data:`NORM_SCALES`.
         scale_embedding: the embedding of a token is multiplied by ``sqrt(D)``.
-        query_scalar: scores are divided by its root; 0: by that of ``head_dim``.
+        query_scalar: attention logits are divided by its square root; 0 stands for
+            ``head_dim``.
         param_dtype: dtype of the master weights.
         dtype: dtype of activations and matrix products.
         remat: one of :data:`REMAT`.
         attention: one of ``attention_kernels.IMPLEMENTATIONS``.
-        num_experts: E, in the feed-forward part of each layer; 0: it has one MLP.
-        experts_per_token: k, how many of them run a token.
+        num_experts: E, experts per layer; 0: each layer has one MLP.
+        experts_per_token: k, how many experts run each token.
         norm_topk_prob: the weights of a token's k experts add up to 1.
         experts: one of ``grouped_products.IMPLEMENTATIONS``.
-        keep_router_probs: a layer's statistics have the router's probabilities.
+        keep_router_probs: a layer's statistics include the router's probabilities.
         fused_experts: a checkpoint has the experts of a layer as one tensor.
-        lora: adapters of matrices of the layers; ``None``: none.
+        lora: adapters of the layers' matrices; ``None``: none.
         vision: the tower that reads pictures; ``None``: the model reads only text.
     """
 
@@ -310,7 +311,7 @@ def arch_from_scratch(
                 f'taps={vision.taps} of vision: a layer reads the features of each, '
                 f'and those after the last of {num_layers=} reach no response'
             )
-    # The shares of Qwen3-VL: 24, 20 and 20 of 64 pairs.
+    # As in Qwen3-VL: 24, 20 and 20 of 64 pairs.
     side = config.arch.head_dim // 2 * 20 // 64
     sections = (config.arch.head_dim // 2 - 2 * side, side, side) if vision else ()
     rope = Rope(kind='default', theta=sizes.pop('rope_theta'), sections=sections)

@@ -1,10 +1,10 @@
 """Attention of many sequences to a shared prefix and to themselves.
 
-Memory grows with the length of a sequence, not with its square: many queries run in
-chunks, forward and backward.
+Memory grows with the length of a sequence, not with its square, because many queries
+run in chunks, forward and backward.
 
-This module is the plain form: one softmax over both parts. The transformer decides what
-is cached. attention_kernels.py has the accelerators' kernels for entire sequences.
+This is the plain form: one softmax over both parts. The transformer decides what is
+cached. attention_kernels.py has the accelerators' kernels for entire sequences.
 """
 
 import dataclasses
@@ -34,10 +34,10 @@ class KeyValues(Generic[Leaf]):
     """Keys and values of one layer, keys transposed for the matrix product.
 
     Attributes:
-        keys: ``[P, C, H, S]`` as a prefix; ``[P, C, N, H, T]`` as suffix or cache.
-        values: ``[P, C, S, H]``; ``[P, C, N, T, H]``.
-        scales: of keys and values as int8 (quantized.py), float32 ``[P, C, 2, S]``;
-            ``[P, C, N, 2, T]``; ``None``: they have the working dtype.
+        keys: ``[P, C, H, S]`` in a prefix; ``[P, C, N, H, T]`` in a suffix or cache.
+        values: ``[P, C, S, H]``, or ``[P, C, N, T, H]``.
+        scales: float32 ``[P, C, 2, S]``, or ``[P, C, N, 2, T]``, of int8 keys and
+            values (quantized.py); ``None``: keys and values have the working dtype.
     """
 
     keys: Leaf
@@ -68,22 +68,24 @@ def attend(
 ) -> Float[Array, 'P N T J H']:
     """Attends from each problem's N sequences to their prefix and to themselves.
 
-    Both parts share one softmax: each gives unnormalised sums under the common maximum.
-    So one matrix product with the prefix serves all N sequences, without a copy.
+    Both parts share one softmax: each part is summed unnormalised, under the common
+    maximum. So one matrix product with the prefix serves all N sequences, without a
+    copy.
 
-    If the queries have more than ``max_logits`` logits, they run in chunks, each
-    recomputed in the backward pass. The result is the same.
+    If the queries have more than ``max_logits`` logits, they run in chunks that the
+    backward pass recomputes. The result is the same.
 
     Args:
         query: rotated queries, scaled by ``H ** -0.5``.
         suffix: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``.
-        last: the slot of each query's token, the last one that it sees.
+        last: the slot of each query's token, the last slot that it sees.
         prefix: the problem's prompt, or ``None``.
-        prefix_lengths: how many slots of the prefix are real.
+        prefix_lengths: how many slots of the prefix are not padding.
         starts: the slot where each query's response starts, if a sequence has several
             responses one after another; ``None``: 0.
-        window: tokens that a query sees, including itself; 0: all before it.
-        max_logits: limit for a device at one time; those of one query always fit.
+        window: tokens that a query sees, including itself; 0: no limit.
+        max_logits: the most logits that a device holds at a time; a single query may
+            exceed it.
 
     Returns:
         The weighted sums of values, in the dtype of the queries.
@@ -123,7 +125,7 @@ def attend_masked(
     prefix: KeyValues | None,
     seen_prefix: Bool[Array, 'P #N #T S'] | None,
 ) -> Float[Array, 'P N T J H']:
-    """Attends like :func:`attend` under any masks, with all logits at one time.
+    """Attends like :func:`attend`, under any masks and without chunks.
 
     Args:
         query, suffix, prefix: as for :func:`attend`.

@@ -7,11 +7,11 @@ share. :func:`attend_whole` has three implementations:
 * ``'splash'``: JAX's block-sparse Pallas kernel for TPUs;
 * ``'cudnn'``: ``jax.nn.dot_product_attention`` by cuDNN, for GPUs.
 
-For cuDNN, each sequence's keys follow a copy of its prefix's keys: its rule does not
-differentiate two softmaxes merged by their log-sums. It counts distances in slots, so
-with a window the prefix is shifted to end where the sequence begins. Splash reads the
-prefix in place by a second call, and :func:`_splash_row` has the rule that makes the
-gradients of the two exact. Decoding, with one query per sequence, is in
+For cuDNN, each sequence gets a copy of its prefix's keys in front of its keys, because
+cuDNN cannot differentiate two softmaxes merged by their log-sums. It counts distances
+in slots, so with a window the prefix is shifted to end where the sequence begins.
+Splash reads the prefix in place by a second call; :func:`_splash_row` makes the
+gradients of both calls exact. Decoding, with one query per sequence, is in
 decode_attention.py, which has a kernel for TPUs.
 """
 
@@ -47,8 +47,7 @@ Pair = tuple[Float[Array, 'P N S C H'], Float[Array, 'P N S C H']]
 def saves_cudnn_output(primitive: Any, *_: Any, **__: Any) -> bool:
     """Tells remat to save what cuDNN's forward kernel returns.
 
-    That is its output and the log-sums, which its backward kernel needs and to which
-    no name can be given.
+    The backward kernel needs its output and log-sums, and these cannot be named.
     """
     return primitive.name.startswith('dot_product_attention_fwd')
 
@@ -61,8 +60,8 @@ def choose_implementation(
     Args:
         name: one of :data:`IMPLEMENTATIONS`, or ``'auto'``: the platform's kernel if
             it supports dtype and head size, else the plain one.
-        platform: of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
-        dtype: of the activations.
+        platform: platform of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
+        dtype: dtype of the activations.
         head_dim: H.
 
     Raises:
@@ -70,7 +69,7 @@ def choose_implementation(
     """
     if name not in ('auto', *IMPLEMENTATIONS):
         raise InputError(f'attention {name!r} is none of {("auto", *IMPLEMENTATIONS)}')
-    # cuDNN has neither float32 nor, before Hopper, larger heads.
+    # cuDNN does not support float32 or, before Hopper, larger heads.
     cudnn = dtype == 'bfloat16' and head_dim % 8 == 0 and head_dim <= 128
     supported = {'plain': True, 'splash': platform == 'tpu'}
     supported['cudnn'] = platform == 'gpu' and cudnn
@@ -103,7 +102,7 @@ def attend_whole(
         query: rotated queries, scaled by ``H ** -0.5``.
         suffix: the sequences' keys and values, ``[P, N, T, C, H]``.
         prefix: the prompts' keys and values, ``[P, 1, S, C, H]``, right-padded.
-        prefix_lengths: how many of the S are real.
+        prefix_lengths: how many of the S slots are not padding.
         starts: the slot where each query's response starts, if a sequence has several
             (each continues the same prefix); ``None``: 0.
         window: tokens that a query sees, including itself; 0: all before it.
@@ -121,10 +120,10 @@ def attend_whole(
 
 
 def after_prefix(suffix: Pair, prefix: Pair, lengths: jax.Array | None = None) -> Pair:
-    """Appends each sequence's keys and values to a copy of its prefix's.
+    """Puts a copy of the prefix's keys and values before those of each sequence.
 
-    With ``lengths`` the pads of the prefix come first, so that its last token is next
-    to the sequence.
+    With ``lengths``, the prefix is shifted: its pads come first, and its last token is
+    next to the sequence.
     """
     N = suffix[0].shape[1]
     if lengths is not None:
@@ -175,22 +174,22 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
     local = {'local_window_size': (window - 1, 0)} if window else {}
 
     def prompts(*arrays):
-        # JAX refuses the gradient of odd sizes.
+        # JAX has no gradient for odd sizes.
         arrays = [_pad(x, 2, multiple=2) for x in arrays]
         rows = (x.reshape(-1, *x.shape[2:]) for x in arrays)
         mixed = attend_to(*rows, is_causal=True, **local).reshape(arrays[0].shape)
         return mixed[:, :, :T]
 
     def responses(query, key, value, seen, *starts):
-        # Aligned at the bottom right; is_causal would mean the top left.
+        # Align the mask at the bottom right; is_causal would align it at the top left.
         slots, last = jnp.arange(S) - (S - T), jnp.arange(T)[:, None]
         causal = slots <= last
-        # JAX refuses the gradient of odd sizes here too.
+        # JAX has no gradient for odd sizes.
         query, key, value = (_pad(x, 2, multiple=2) for x in (query, key, value))
 
         def attend_problem(args):
             query, key, value, seen, *starts = args
-            # All rollouts share a mask, and one problem's mask exists at a time.
+            # All rollouts of a problem share a mask; only one mask exists at a time.
             mask, first = (causal & seen)[None], 0
             if starts:
                 first = starts[0][..., None]
@@ -209,16 +208,16 @@ def _dense(query, pair, prefix_lengths, implementation, starts=None, window=0):
     if starts is not None:
         arrays, axes = (*arrays, starts), (*axes, ('batch', 'rollouts', None))
     mixed = sharding.on_each_device(fn, arrays, axes, axes[0])
-    # Of cuDNN's kernel, remat saves the output itself: see saves_cudnn_output.
+    # Remat saves the output of cuDNN's kernel anyway: see saves_cudnn_output.
     return mixed if implementation == 'cudnn' else checkpoint_name(mixed, SAVED)
 
 
 def _keys_of_heads(query, pair):
-    """Splits keys and values over devices by head, as the queries are."""
+    """Repeats keys and values if only the queries' heads are split over devices."""
     J, C = query.shape[3], pair[0].shape[3]
     if sharding.local_size('heads', J) * C == sharding.local_size('kv_heads', C) * J:
         return pair
-    # The heads of the queries are split, those of the keys are not: repeat the keys.
+    # The mesh splits the heads of the queries, but not those of the keys.
     return tuple(jnp.repeat(x, J // C, axis=3) for x in pair)
 
 
@@ -262,12 +261,12 @@ def _splash(
 
 @functools.lru_cache
 def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) -> Any:
-    """Makes attention of a row of T tokens to itself and to a prefix of S slots, or 0.
+    """Makes attention of a row of T tokens to itself and to a prefix of S slots.
 
-    The row's kernel is causal inside each response, the prefix's is not causal. Their
-    outputs are merged by their log-sums: one softmax over both. The backward kernels
-    compute its weights as ``exp(logits - log_sum)``, so both get the log-sum, output
-    and gradient of the merged softmax, and the gradients are exact.
+    S may be 0. The kernel of the row is causal within each response; the kernel of the
+    prefix is not causal. Their outputs are merged by their log-sums into one softmax.
+    The backward kernels compute weights as ``exp(logits - log_sum)``. Both get the
+    log-sum, output and gradient of the merged softmax, so the gradients are exact.
     """
     from jax.experimental.pallas.ops.tpu import splash_attention as splash
 
@@ -282,7 +281,7 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
         """Yields kernels, their keys and values, and the segments of both sides."""
         yield own, row, sides(starts, starts)
         if unmasked is not None:
-            # The last slot of the prefix that a query does not see any more.
+            # The newest slot of the prefix that lies before each query's window.
             last = length + jnp.arange(T) - starts - window
             kernel = _visible_after(unmasked, last) if window else unmasked
             real = (jnp.arange(S) < length).astype(jnp.int32)
@@ -319,7 +318,7 @@ def _splash_gradients(
         splash_attention_kernel as private,
     )
 
-    # The order is that of JAX 0.10.2; what belongs to three masks comes first.
+    # The order of JAX 0.10.2, where three gradients of masks come first.
     saved = *arrays, kernel.dkv_mask_info
     returned = private._splash_attention_bwd(**kernel.kwargs, res=saved, do=gradient)
     gradients = returned[3:6]
@@ -371,9 +370,9 @@ def _splash_kernel(mask: Any, num_heads: int, interpret: bool) -> Any:
 
 
 def _visible_after(kernel: Any, last: Any) -> Any:
-    """Hides keys from a kernel without a mask: those up to each query's ``last``."""
+    """Adds a mask to a kernel without one: hides keys up to each query's ``last``."""
     forward, backward = kernel.fwd_mask_info, kernel.dkv_mask_info
-    assert backward is not None  # Of the fused backward kernel.
+    assert backward is not None  # The backward kernel is the fused one.
     return type(kernel)(
         forward._replace(q_sequence=last),
         None,

@@ -32,7 +32,7 @@ SAVED = {
 class Block(nnx.Module):
     """Attention and a feed-forward part, both with a residual.
 
-    ``arch.norms`` says whether a norm stands before a part, after it, or both.
+    ``arch.norms`` says whether each part has a norm before it, after it, or both.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Block(nnx.Module):
         """Lists the block's parameters; tensor names follow the layer's number."""
         attention = nested('attention', Attention.parameters(arch))
         mlp = nested('mlp', FEED_FORWARDS[layer.feed_forward].parameters(arch))
-        # A published name says where a norm stood in Llama, not always what it does.
+        # Published names say where a norm was in Llama, not always where it is here.
         norms = {
             'attention_norm': 'input',
             'attention_out_norm': 'post_attention',

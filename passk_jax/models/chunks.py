@@ -15,10 +15,10 @@ def map_chunks(
     max_width: int,
     axis: int = 2,
 ) -> Any:
-    """Applies ``fn`` to chunks of one axis; does not split the sharded batch axes.
+    """Applies ``fn`` to chunks along one axis, without splitting the batch axes.
 
     Args:
-        fn: a function of one chunk of each array that keeps this axis. The last chunk
+        fn: maps one chunk of each array to results with the same axis. The last chunk
             may end in zeros, whose results are dropped. Wrap it in ``jax.checkpoint``
             so that the backward pass holds one chunk at a time.
         arrays: arrays of equal length in the axis.
@@ -40,7 +40,7 @@ def scan_chunks(
     max_width: int,
     axis: int,
 ) -> tuple[Any, Any]:
-    """:func:`map_chunks` with a carry from chunk to chunk, which is returned first."""
+    """Runs :func:`map_chunks` with a carry, and returns the last carry first."""
     T = arrays[0].shape[axis]
     count = math.ceil(T / max_width)
     if count == 1:

@@ -1,13 +1,13 @@
 """Attention of the newest token of every rollout, in plain JAX or by a TPU's kernel.
 
-A rollout sees slots of its cache, which is a ring, and of its prompt, whose keys and
-values its problem's rollouts share. A prompt is a ring that has not wrapped, so a
-:class:`Seen` describes either.
+A rollout sees slots of its cache, which is a ring, and of its prompt, which all
+rollouts of the problem share. A prompt is a ring that has not wrapped, so :class:`Seen`
+describes both.
 
-The plain form (attention.py) reads all slots. The kernel reads only the blocks that
-have a slot that is seen: its grid is a list of those blocks, whose length only the
-device knows. It converts int8 to the working dtype on the chip. One call for the caches
-and one for the prompts are merged by their log-sums.
+The plain form (attention.py) reads all slots. The kernel reads only blocks with visible
+slots: its grid is a list of those blocks, whose length only the device knows. It
+converts int8 to the working dtype on the chip. It is called once for the caches and
+once for the prompts, and the results are merged by their log-sums.
 """
 
 import dataclasses
@@ -26,10 +26,10 @@ from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues, atten
 _ROW_AXES = ('batch', 'rollouts')
 _LOWEST = float(jnp.finfo(jnp.float32).min)
 _LANES, _SUBLANES = 128, 8
-# Keys and values of a step of the kernel: with fewer bytes, a step takes longer than
-# its copies; with more slots, more of them are past the last that is seen.
+# The most keys and values of a kernel step. With fewer bytes, a step takes longer than
+# its copies; with more slots, more of them lie past the last visible one.
 _BLOCK_BYTES, _BLOCK_SLOTS = 1 << 19, 512
-# Logits of a step, or results: 1 MiB of float32 of the memory on the chip.
+# The most logits, or results, of a step: 1 MiB of float32 in the chip's memory.
 _STEP_NUMBERS = 1 << 18
 _COMPILER_PARAMS = pltpu.CompilerParams(dimension_semantics=('parallel', 'arbitrary'))
 
@@ -46,7 +46,7 @@ class Seen:
     Attributes:
         newest: int32 ``[#P, #N]``, the slot of the newest token.
         counts: int32 ``[P, #N]``, at most the slots of the ring.
-        window: no count is larger; 0: nothing is known.
+        window: an upper bound of the counts; 0: unknown.
     """
 
     newest: jax.Array
@@ -54,7 +54,7 @@ class Seen:
     window: int
 
     def mask(self, num_slots: int) -> Bool[Array, 'P #N 1 S']:
-        """Masks the slots that are seen, in a ring of ``num_slots``."""
+        """Returns the mask of visible slots, in a ring of ``num_slots``."""
         ages = self.newest[..., None, None] - jnp.arange(num_slots)
         ages = jnp.where(ages < 0, ages + num_slots, ages)
         return ages < self.counts[..., None, None]
@@ -68,7 +68,7 @@ def newest_seen(
     ring: int,
     window: int,
 ) -> tuple[Seen, Seen]:
-    """Returns what the newest tokens see, of their prompts and of their caches.
+    """Returns the slots of prompts and of caches that the newest tokens see.
 
     Args:
         prefix_lengths: tokens of each prompt, in its first slots.
@@ -96,8 +96,8 @@ def attend_newest(
     """Attends with the newest token of every rollout to its cache and its prompt.
 
     Args:
-        implementation: of ``attention_kernels.IMPLEMENTATIONS``: ``'splash'`` is the
-            kernel here, any other the plain form.
+        implementation: one of ``attention_kernels.IMPLEMENTATIONS``; ``'splash'`` means
+            this module's kernel, any other the plain form.
         query: rotated queries, scaled by ``H ** -0.5``.
         cache: keys ``[P, C, N, H, R]`` and values ``[P, C, N, R, H]``; as int8 also
             scales.
@@ -123,7 +123,7 @@ def attend_filled(
     *,
     interpret: Any = False,
 ) -> Float[Array, 'P N 1 J H']:
-    """Attends like :func:`attend_newest`, by the kernel."""
+    """Attends like :func:`attend_newest`, with the kernel."""
     P, N, _, J, H = query.shape
     C = cache.keys.shape[1]
 
@@ -133,7 +133,7 @@ def attend_filled(
     def split(axes: tuple[str | None, ...], tree: Any) -> Any:
         return jax.tree.map(lambda x: sharding.spec_of(axes, x.shape), tree)
 
-    # Heads as the cache has them: a mesh that does not divide C splits no heads.
+    # Group queries by the cache's heads: a mesh that does not divide C splits no heads.
     query = query.reshape(P, N, C, J // C, H).transpose(0, 2, 1, 3, 4)
     trees = query, cache, seen, prefix, seen_prefix
     axes = CACHE_AXES, CACHE_AXES, _ROW_AXES, PREFIX_AXES, _ROW_AXES
@@ -160,7 +160,7 @@ def _attend_parts(
 
     newest = jnp.broadcast_to(seen.newest, (P, N))
     own, of_own = attend(query, cache, newest, repeat_by_query(seen.counts))
-    # The rollouts of a prompt share products, in K sets, each as large as fits.
+    # The rollouts of a prompt form K sets that share products, each as large as fits.
     prefix = jax.tree.map(lambda x: x[:, :, None], prefix)
     heads, width = block_size(prefix.values)
     most = max(1, _STEP_NUMBERS // (heads * max(width, H) * G))
@@ -192,8 +192,8 @@ def _attend_ring(
         interpret: as ``pl.pallas_call`` takes it.
 
     Returns:
-        The weighted means of values, and the logarithms of the sums of weights,
-        float32; 0 and the lowest number for a query that sees nothing.
+        The weighted means of values, and the log-sums of weights, float32; 0 and the
+        lowest number for a query that sees nothing.
     """
     P, C, K, M, H = query.shape
     num_rings, R = ring.values.shape[2:4]
@@ -271,7 +271,7 @@ def _kernel(
 ) -> None:
     """Adds a block of keys and values to the softmax of its set.
 
-    ``others``: scales, if keys and values are int8; results; what is summed.
+    ``others`` are the scales (if keys and values are int8), results and accumulators.
     """
     *scales, mixed_out, sums_out, mixed, total, top = others
     i, last = pl.program_id(1), pl.num_programs(1) - 1
@@ -305,7 +305,7 @@ def _kernel(
     if scales:
         weighted = jnp.where(seen[None], weights * scales[0][:, 1:], 0)
     if num_slots % width:
-        # Past the end of the ring there may be anything.
+        # Memory past the end of the ring is undefined.
         block_values = jnp.where(number_slots(value_axes) < num_slots, block_values, 0)
     summed = product(f'cmb,c{value_axes}->cmh', weighted.astype(dtype), block_values)
     mixed[...] = mixed[...] * scale + summed
@@ -321,8 +321,8 @@ def _kernel(
 def _order_as_stored(x: jax.Array, axes: str) -> tuple[jax.Array, str]:
     """Swaps the last two axes if a TPU pads the array less this way.
 
-    That is how it stores an argument of a program. In another order, XLA would copy the
-    cache for the kernel. Also returns the last two axes.
+    A TPU stores a program's arguments in that order. With the other order, XLA would
+    copy the cache for the kernel. Also returns the last two axes.
     """
 
     def pad(rows: int, columns: int) -> int:
@@ -352,7 +352,7 @@ def block_size(values: Any) -> tuple[int, int]:
 def _list_blocks(
     newest: Int[Array, 'P K'], counts: Int[Array, 'P K'], num_slots: int, width: int
 ) -> tuple[Int[Array, 'I'], Int[Array, '']]:
-    """Lists the blocks with slots that are seen, set by set; also returns how many.
+    """Lists the blocks with visible slots, set by set; also returns how many.
 
     Block ``b`` of the set ``s = p * K + k`` is ``s * num_blocks + b``.
     """
@@ -362,12 +362,12 @@ def _list_blocks(
     wraps = oldest < 0
     first = jnp.where(wraps, oldest + num_slots, oldest) // width
     after = newest // width - first
-    # A ring that wraps within a block is filled in all.
+    # If the oldest and newest slots of a wrapped ring share a block, all are filled.
     many = jnp.where(wraps & (after >= 0), num_blocks, after % num_blocks + 1)
     many = jnp.where(counts > 0, many, 0)
     ends = jnp.cumsum(many)
     steps = jnp.arange(many.size * num_blocks)
-    # Compared with all sets, because TPUs are slow to gather.
+    # Compare with all sets, because gathers are slow on TPUs.
     inside = (ends - many <= steps[:, None]) & (steps[:, None] < ends)
 
     def pick(of_set: jax.Array) -> jax.Array:
@@ -380,7 +380,7 @@ def _list_blocks(
 def _estimate_cost(
     query: Float[Array, 'P C K M H'], ring: KeyValues, slots: int
 ) -> pl.CostEstimate:
-    """States the cost if each query sees so many slots, the most that it may."""
+    """Estimates the cost if each query sees ``slots`` slots, an upper bound."""
     pairs = query.size // query.shape[-1] * slots
     results = query.size * (query.dtype.itemsize + 4)
     num_bytes = sum(x.nbytes for x in jax.tree.leaves(ring))

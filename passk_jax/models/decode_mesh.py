@@ -1,8 +1,7 @@
 """The mesh of sampling: the devices of training, perhaps split otherwise.
 
-``mesh.decode_tensor`` devices share the weights in sampling, so each of them reads a
-part for every token. :func:`sizes` lists the meshes that there are, and :func:`make`
-makes one.
+In sampling, ``mesh.decode_tensor`` devices share the weights, so each reads only a part
+for every token. :func:`sizes` lists the possible meshes, and :func:`make` makes one.
 """
 
 from absl import logging
@@ -17,12 +16,12 @@ def make(mesh: AnyMesh, tensor: int, *, num_kv_heads: int) -> AnyMesh:
     """Returns the mesh of sampling: the same devices in the same order, other sizes.
 
     Args:
-        mesh: that of training.
-        tensor: devices that share the weights; 0: the mesh is that of training.
-        num_kv_heads: of the policy; the devices share the keys and values too.
+        mesh: the mesh of training.
+        tensor: devices that share the weights; 0: keep the mesh of training.
+        num_kv_heads: C; the devices share the keys and values too.
 
     Raises:
-        InputError: no such mesh has so many.
+        InputError: no possible mesh has this ``tensor``.
     """
     choices = sizes(mesh, num_kv_heads=num_kv_heads)
     if tensor and tensor not in choices:
@@ -44,8 +43,8 @@ def make(mesh: AnyMesh, tensor: int, *, num_kv_heads: int) -> AnyMesh:
 def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
     """Lists the sizes of the meshes that :func:`make` may return, by 'tensor'.
 
-    'rollout' gives up devices before 'fsdp', because its replicas hold the weights
-    that 'tensor' splits. 'data', which slices may share, keeps its devices.
+    'rollout' gives devices to 'tensor' before 'fsdp' does, because its replicas hold
+    the weights that 'tensor' splits. 'data' keeps its devices: it may span slices.
     """
     data, fsdp, rollout, tensor = mesh.axis_sizes
     inner, found = rollout * tensor, {}
@@ -60,10 +59,10 @@ def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
 
 
 def tensor_on(mesh: AnyMesh, config: MeshConfig, *, num_kv_heads: int) -> int:
-    """Returns ``mesh.decode_tensor``, or 0 if an open mesh has no such mesh here.
+    """Returns ``mesh.decode_tensor``, or 0 if an open mesh cannot have it here.
 
-    So a run on all devices, with an axis of -1, can be read, evaluated and planned on
-    others. 'data' gives no devices, so it excuses nothing.
+    A mesh is open if an axis other than 'data' is -1. So its runs can be read,
+    evaluated and planned on other devices.
     """
     size = config.decode_tensor
     is_open = -1 in (config.fsdp, config.rollout, config.tensor)

@@ -1,13 +1,13 @@
 """The products of a mixture of experts, grouped by expert, with their own gradient.
 
-:func:`mix` runs each token through k of E experts and adds up what they return. On each
-device the pairs of a token and its expert are sorted by expert, those of the device's
-experts first, so that the rows of an expert lie together. Nothing is dropped or padded
-to a capacity: a token's result depends on no other token.
+:func:`mix` runs each token through k of E experts and adds up their outputs. Each
+device sorts the pairs of a token and its expert by expert, with its own experts first,
+so that the rows of an expert lie together. Nothing is dropped or padded to a capacity:
+a token's result depends on no other token.
 
-Devices of the axis ``'experts'`` share the kernels out, and all of them have the same
-tokens. Each adds up what its own experts return; one sum, which shares the tokens out,
-crosses the network. grouped_products.py has the products of the rows.
+Devices along the axis ``'experts'`` split the kernels, and all have the same tokens.
+Each adds up the outputs of its experts. One reduce-scatter crosses the network: it sums
+over devices and splits the tokens. grouped_products.py has the products of the rows.
 """
 
 import functools
@@ -33,8 +33,8 @@ KERNEL_AXES: tuple[Axes, ...] = (
 )
 """Logical axes of the kernels gate, up ``[E, D, F]`` and down ``[E, F, D]``."""
 
-# Pairs of a token and an expert that a device holds as rows at one time: with an
-# embedding of 2048 in bfloat16, 256 MiB for each of about six arrays.
+# The most pairs of a token and an expert that a device holds as rows: with an embedding
+# of 2048 in bfloat16, 256 MiB for each of about six arrays.
 MAX_PAIRS = 1 << 16
 
 
@@ -47,19 +47,18 @@ def mix(
     axes: tuple[Axes, ...],
     implementation: str,
 ) -> Streams:
-    """The weighted sum of each token's experts.
+    """Computes the weighted sum of each token's experts.
 
     ``sum_j weights[j] down_e(silu(gate_e(x)) * up_e(x))`` with ``e = chosen[j]``. The
-    result is split over the devices that share the experts, token by token, where they
-    divide the tokens.
+    result's tokens are split over the devices that share the experts, if the number of
+    devices divides them.
 
     Args:
         xs: streams ``[P, N, T, D]`` of one dtype.
-        chosen: of each stream, ``[P, N, T, k]``, different experts.
-        weights: of each stream, ``[P, N, T, k]`` float32.
+        chosen: for each stream, ``[P, N, T, k]`` different experts.
+        weights: for each stream, ``[P, N, T, k]`` float32.
         kernels: the master weights, with :data:`KERNEL_AXES`.
-        axes: logical axes ``[P, N, T]`` of each stream; all its embedding is on a
-            device.
+        axes: logical axes ``[P, N, T]`` of each stream; its embedding is not split.
         implementation: a key of ``grouped_products.IMPLEMENTATIONS``.
     """
     copies = _copies(kernels, xs)
@@ -125,7 +124,7 @@ def _kernel_specs(copies: Kernels) -> tuple[PartitionSpec, ...]:
 def _alike(
     xs: Streams, axes: tuple[Axes, ...]
 ) -> list[tuple[list[int], list[PartitionSpec]]]:
-    """The streams that devices split alike, which share one sort and one gradient."""
+    """Groups streams that devices split alike; a group shares one sort and gradient."""
     groups: dict[Any, tuple[list[int], list[PartitionSpec]]] = {}
     for i, (x, names) in enumerate(zip(xs, axes, strict=True)):
         spec = sharding.spec_of((*names, None), x.shape)
@@ -136,7 +135,7 @@ def _alike(
 
 
 def _split_specs(x: jax.Array, spec: PartitionSpec, copies: Kernels) -> PartitionSpec:
-    """The layout of a result whose tokens the devices of the experts share out."""
+    """Returns the layout of a result whose tokens the experts' devices split."""
     tokens = sharding.axes_of(spec[2])
     experts = sharding.mesh_axes('experts', len(copies[0]))
     if x.shape[2] % sharding.num_devices((*tokens, *experts)):
@@ -150,7 +149,7 @@ def _mix_local(
     streams: tuple[Streams, ...],
     kernels: Kernels,
 ) -> Streams:
-    """:func:`mix` of a device's rows and experts, added up over the experts."""
+    """Runs :func:`mix` on a device's rows and experts, and sums over the experts."""
     (xs, chosen, weights), apart = _rows(streams)
     here = _here(chosen, num_experts, kernels)
 
@@ -173,7 +172,7 @@ def _pull_local(
 ) -> tuple[tuple[Streams, ...], Kernels]:
     """Pulls gradients back through :func:`_mix_local`.
 
-    Those of the kernels have two axes more, of the shards of the rows.
+    The kernels' gradients get two leading axes, for the shards of the rows.
     """
     (xs, chosen, weights, gs), apart = _rows(streams)
     here = _here(chosen, num_experts, kernels)
@@ -203,7 +202,7 @@ def _pull_local(
 def _rows(
     streams: tuple[Streams, ...],
 ) -> tuple[list[jax.Array], Callable[[jax.Array], Streams]]:
-    """Each array of all streams as ``[n, ...]``, and what takes one apart again."""
+    """Joins all streams to arrays ``[n, ...]``; also returns a function to undo it."""
     shapes = [x.shape[:3] for x, *_ in streams]
     ends = [0, *itertools.accumulate(map(math.prod, shapes))]
 
@@ -223,7 +222,7 @@ def _rows(
 def _here(
     chosen: Int[Array, 'n k'], num_experts: int, kernels: Kernels
 ) -> Int[Array, 'n k']:
-    """The chosen experts that this device has, counted from 1; 0: another has it."""
+    """Numbers the chosen experts of this device from 1; 0: another device has it."""
     count = len(kernels[0])
     here = chosen.astype(jnp.int32) + 1
     if experts := sharding.mesh_axes('experts', num_experts):
@@ -238,9 +237,9 @@ def _width(here: Int[Array, 'n k']) -> int:
 def _sort(
     here: Int[Array, 'n k'], kernels: Kernels
 ) -> tuple[Int[Array, 'R'], Int[Array, 'E']]:
-    """The pairs in the order of their experts, and how many each expert has.
+    """Sorts the pairs by expert; also returns how many each expert has.
 
-    Those of other devices come last.
+    The pairs of other devices come last.
     """
     count = len(kernels[0])
     expert = jnp.where(here > 0, here - 1, count).reshape(-1)
@@ -252,16 +251,16 @@ def _sort(
 def _unsort(
     rows: Float[Array, 'R F'], order: Int[Array, 'R'], here: Int[Array, 'n k']
 ) -> Float[Array, 'n k F']:
-    """The sorted rows by their tokens, float32; 0 where another device has the expert.
+    """Returns sorted rows to their tokens, float32; 0 if another device has the expert.
 
-    Rows behind the last of this device's experts may hold anything.
+    Rows after those of this device's experts are undefined.
     """
     rows = rows[jnp.argsort(order)].reshape(*here.shape, -1)
     return jnp.where(here[..., None] > 0, rows.astype(jnp.float32), 0.0)
 
 
 def _add_up(x: Float[Array, 'P N T D'], num_experts: int) -> jax.Array:
-    """Adds up what the devices of the experts have, and shares out the tokens."""
+    """Sums over the experts' devices, and splits the tokens over them."""
     experts = sharding.mesh_axes('experts', num_experts)
     if not experts:
         return x

@@ -1,8 +1,8 @@
-"""The feed-forward part that has experts: a router chooses a few of them for a token.
+"""The feed-forward part with experts: a router chooses a few experts for each token.
 
-The router is float32, in sampling too: where its scores are close, rounding would send
-a token to other experts in the learner than in the sampler. Every chosen expert runs,
-however many tokens it has, so no other token changes a result (expert_products.py).
+The router is float32, in sampling too: if scores are close, rounding would send a token
+to other experts in the learner than in the sampler. Every chosen expert runs, however
+many tokens it has, so no other token changes a result (expert_products.py).
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ class Experts(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch) -> Table:
-        """Its parameters; a checkpoint has the matrices of each expert, or of all."""
+        """Lists the parameters; a checkpoint has one tensor per expert or for all."""
         router = kernel('mlp.gate.weight', 'embed', None)
         if arch.fused_experts:
             gate, up = (_fused('gate_up', 'embed', None, part=i) for i in range(2))
@@ -74,17 +74,17 @@ class Experts(nnx.Module):
 
     @staticmethod
     def flops(arch: Arch) -> int:
-        """Two for each weight of the router and of the experts that run a token."""
+        """Counts two FLOPs per weight of the router and of a token's experts."""
         active = arch.experts_per_token * 3 * arch.mlp_dim
         return 2 * arch.embed_dim * (arch.num_experts + active)
 
     def __call__(
         self, *xs: jax.Array, routing: Streams | None = None
     ) -> tuple[Streams, Statistics]:
-        """The streams, the experts of their tokens and the entropies of the router.
+        """Returns the streams, the tokens' experts and the router's entropies.
 
         ``routing`` replaces the router's choice of experts, but not their weights. Then
-        a third statistic is the share of these experts that it would not have chosen.
+        a third statistic is the share of experts that the router would not have chosen.
         """
         # A TPU would round the factors to bfloat16.
         with jax.default_matmul_precision('float32'):
@@ -141,7 +141,7 @@ def _fused(name: str, *axes: str | None, part: int | None = None) -> Parameter:
 
 
 def empty_routing(arch: Arch, *shape: int) -> jax.Array:
-    """Room for the experts of ``[P, N, ...]`` tokens in every layer."""
+    """Makes an empty array for the experts of ``[P, N, ...]`` tokens in every layer."""
     shape = (*shape, arch.num_layers, arch.experts_per_token)
     axes = ('batch', 'rollouts', *(None,) * (len(shape) - 2))
     return shard(jnp.zeros(shape, routing_dtype(arch)), *axes)
@@ -155,5 +155,5 @@ def _share_of_others(
 
 
 def routing_dtype(arch: Arch) -> str:
-    """The smallest integers that number the experts."""
+    """Returns the smallest integer dtype that can number the experts."""
     return 'uint8' if arch.num_experts <= 256 else 'uint16'

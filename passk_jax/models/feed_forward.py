@@ -1,7 +1,7 @@
-"""The feed-forward part of a block: a class and a row of the table for each kind.
+"""The feed-forward part of a block: each kind is a class and a row of a table.
 
-:class:`FeedForward` says what a class has. A :class:`~passk_jax.models.block.Block`
-makes the kind that its layer names and calls the parameters ``layers.mlp.<name>``.
+:class:`FeedForward` is the interface. A :class:`~passk_jax.models.block.Block` makes
+the kind that its layer names. The parameters are called ``layers.mlp.<name>``.
 """
 
 import functools
@@ -34,20 +34,20 @@ class FeedForward(Protocol):
 
     @staticmethod
     def parameters(arch: Arch) -> Table:
-        """Its parameters."""
+        """Lists the parameters."""
 
     @staticmethod
     def flops(arch: Arch) -> int:
-        """FLOPs of one token, forward: two for each weight that multiplies it."""
+        """Counts the forward FLOPs of a token: two per weight that multiplies it."""
 
     def __call__(self, *xs: jax.Array) -> tuple[Streams, Statistics]:
-        """Maps every stream to one of its shape; also returns figures, or none."""
+        """Maps each stream to one of its shape; also returns statistics, if any."""
 
 
 class SwiGLU(nnx.Module):
     """``down(silu(gate(x)) * up(x))``.
 
-    The backward pass recomputes the product of gate and up instead of keeping it.
+    The backward pass recomputes the product of gate and up to save memory.
     """
 
     activate = staticmethod(jax.nn.silu)
@@ -62,7 +62,7 @@ class SwiGLU(nnx.Module):
 
     @staticmethod
     def parameters(arch: Arch) -> Table:
-        """Its parameters."""
+        """Lists the parameters."""
         del arch
         return {
             'gate.kernel': kernel('mlp.gate_proj.weight', 'embed', 'mlp'),
@@ -72,12 +72,12 @@ class SwiGLU(nnx.Module):
 
     @staticmethod
     def flops(arch: Arch) -> int:
-        """Two for each weight of three matrices."""
+        """Counts two FLOPs per weight of the three matrices."""
         return 2 * 3 * arch.embed_dim * arch.mlp_dim
 
     def __call__(self, *xs: jax.Array) -> tuple[Streams, Statistics]:
-        """The streams; it has no statistics."""
-        # This keeps two of six arrays of the MLP's width. A scan over the layers keeps
+        """Returns the streams, and no statistics."""
+        # This saves two of six arrays of the MLP's width. The scan over layers prevents
         # XLA from merging the recomputation with the forward pass.
         finish = jax.checkpoint(self._finish, prevent_cse=False)
         gates, ups = (
@@ -93,7 +93,7 @@ class SwiGLU(nnx.Module):
 
 
 class GeGLU(SwiGLU):
-    """As :class:`SwiGLU`, with the tanh approximation of GELU instead of SiLU."""
+    """Like :class:`SwiGLU`, with the tanh approximation of GELU instead of SiLU."""
 
     activate = staticmethod(functools.partial(jax.nn.gelu, approximate=True))
 

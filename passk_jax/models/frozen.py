@@ -1,8 +1,8 @@
 """Splits the weights of a policy into frozen and trained ones.
 
-``Policy.frozen`` names the frozen ones. Gradients, optimizer, checkpoints and digests
-have only the trained ones. Code that runs the network merges both, without a copy. In
-full fine-tuning nothing is frozen; with adapters (lora.py), the whole base is.
+``Policy.frozen`` names the frozen weights. Gradients, optimizer, checkpoints and
+digests have only the trained weights. Code that runs the network merges both, without a
+copy. In full fine-tuning nothing is frozen; with adapters (lora.py), the whole base is.
 """
 
 import dataclasses
@@ -43,19 +43,19 @@ def split_weights(policy: Policy, params: dict[str, Leaf]) -> Weights[Leaf]:
 
 
 def reference_params(policy: Policy, trained: dict[str, Leaf]) -> dict[str, Leaf]:
-    """Returns what the reference of a KL penalty has besides the frozen parameters.
+    """Returns the parameters of a KL penalty's reference that are not frozen.
 
-    Without adapters, all that is trained, as before step 0. With adapters nothing: the
-    reference is the base, which needs neither memory nor the adapters' products.
+    Without adapters, these are all trained parameters, as before step 0. With adapters
+    there are none: the reference is the base, which needs no further memory.
     """
     return {} if policy.arch.lora else trained
 
 
 def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
-    """Reads the pictures of a batch once, if no update changes what they become.
+    """Replaces the pictures of a batch by their features, if the tower is frozen.
 
-    Sampler and learner then get their features. A tower of which a part is trained
-    reads the pictures wherever the policy runs.
+    Sampler and learner then share the features. A tower that is trained, even in part,
+    reads the pictures each time the policy runs.
     """
     if prompts.images is None or not reads_once(policy):
         return prompts
@@ -64,7 +64,7 @@ def read_pictures(policy: Policy, params: Params, prompts: Prompts) -> Prompts:
 
 
 def reads_once(policy: Policy) -> bool:
-    """Returns whether the policy has a tower, and no update changes it."""
+    """Returns whether the policy has a tower, and all of it is frozen."""
     names = Transformer.parameters(policy.arch)
     tower = {name for name in names if is_of_tower(name)}
     return bool(tower) and tower <= policy.frozen

@@ -1,16 +1,16 @@
 """The products of a device's rows with the kernels of their experts.
 
 The rows ``[R, ...]`` are sorted by expert: the first ``sizes[0]`` are of expert 0, the
-next ``sizes[1]`` of expert 1. Rows behind the last expert's may hold anything, before
-and after. There are two implementations:
+next ``sizes[1]`` of expert 1, and so on. Rows after those of the last expert are
+undefined in inputs and results. There are two implementations:
 
-* ``'blocks'``: a loop over blocks of rows, each of one expert; on any platform, and the
-  oracle of the other;
+* ``'blocks'``: a loop over blocks of rows, each of one expert; runs on any platform,
+  and is the tests' reference for the other;
 * ``'ragged'``: JAX's grouped products for TPUs.
 
-Both compute the hidden rows again in the backward pass. The gradient of the kernels is
-a product of the rows of each expert alone, in float32. XLA would multiply all rows with
-every expert: 34 times the forward pass of a layer of Qwen3-30B-A3B.
+Both recompute the hidden rows in the backward pass. They compute each kernel's gradient
+from its expert's rows alone, in float32. XLA would multiply all rows with every expert,
+which takes 34 times the forward pass of a layer of Qwen3-30B-A3B.
 """
 
 import functools
@@ -28,16 +28,16 @@ Kernels = tuple[jax.Array, ...]
 """Gate, up ``[E, D, F]`` and down ``[E, F, D]`` of all experts or of a device's."""
 
 _MAX_BLOCK, _MIN_BLOCK = 256, 8
-# Rows, inputs and outputs of a step of the TPU's transposed product.
+# Tile sizes (rows, inputs, outputs) of the TPU's transposed product.
 _TILES = 512, 1024, 768
 
 
 def choose_implementation(name: str, *, platform: str) -> str:
-    """The implementation that ``name`` means on a platform.
+    """Chooses the implementation for a platform.
 
     Args:
-        name: a key of :data:`IMPLEMENTATIONS`, or ``'auto'``: the fastest there.
-        platform: of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
+        name: a key of :data:`IMPLEMENTATIONS`, or ``'auto'``: the fastest one.
+        platform: platform of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
 
     Raises:
         InputError: an unknown name, or one that cannot run there.
@@ -61,15 +61,16 @@ def _swiglu(a: jax.Array, b: jax.Array) -> jax.Array:
 def _pull_hidden(
     a: jax.Array, b: jax.Array, u: jax.Array, weights: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """Gradients of the hidden rows ``h = silu(a) * b``.
+    """Computes the gradients of the hidden rows ``h = silu(a) * b``.
 
     Args:
         a, b: ``[R, F]`` the products with gate and up.
-        u: ``[R, F]`` the cotangent of the result times down, before its weight.
+        u: ``[R, F]`` the result's cotangent times the transposed down kernel, without
+            the weights.
         weights: ``[R]`` float32.
 
     Returns:
-        ``h``; the gradients of ``a`` and ``b``; that of the weights, float32.
+        ``h``; the gradients of ``a`` and ``b``; the gradient of the weights, float32.
     """
     h, pull = jax.vjp(_swiglu, a, b)
     grad_a, grad_b = pull(_weighted(u, weights))
@@ -87,8 +88,8 @@ def _blocks(
     """Cuts the rows of each expert into blocks.
 
     Returns:
-        Rows of a block; the number of blocks; and a function from the number of a block
-        to its expert, its first row, and how many of its rows are the expert's.
+        Rows per block; the number of blocks; and a function from a block's number to
+        its expert, its first row, and how many rows from there on are the expert's.
     """
     even = max(1, num_rows // len(sizes))
     width = min(_MAX_BLOCK, max(_MIN_BLOCK, 1 << (even - 1).bit_length()))
@@ -114,7 +115,7 @@ def _forward_blocks(
         expert, first, _ = place(i)
         rows = jax.lax.dynamic_slice_in_dim(x, first, width)
         y = _swiglu(rows @ gate[expert], rows @ up[expert]) @ down[expert]
-        # Rows of the next expert are written again by its own block.
+        # The next expert's block overwrites rows that are its own.
         return jax.lax.dynamic_update_slice_in_dim(ys, y, first, 0)
 
     return jax.lax.fori_loop(0, count, run, jnp.zeros_like(x))[:-width]
@@ -138,7 +139,7 @@ def _backward_blocks(
         take = functools.partial(
             jax.lax.dynamic_slice_in_dim, start_index=first, slice_size=width
         )
-        # Rows of the next expert count for nothing here.
+        # Ignore rows of the next expert.
         real = jnp.arange(width) < size
         rows, w = take(x), jnp.where(real, take(weights), 0.0)
         grad_y = jnp.where(real[:, None], take(g), 0)
@@ -163,7 +164,7 @@ def _backward_blocks(
 
 
 def _outer(x: Float[Array, 'B A'], g: Float[Array, 'B C']) -> Float[Array, 'A C']:
-    """``x.T @ g``, float32."""
+    """Computes ``x.T @ g``, float32."""
     rows = ((0,), (0,)), ((), ())
     return jax.lax.dot_general(x, g, rows, preferred_element_type=jnp.float32)
 
@@ -204,8 +205,8 @@ def _outer_ragged(
     sizes: Int[Array, 'E'],
     interpret: bool,
 ) -> Float[Array, 'E A B']:
-    """``x.T @ g`` over the rows of each expert, float32, by the TPU's own kernel."""
-    # The package's attribute of this name is a function, and hides the module.
+    """Computes ``x.T @ g`` over each expert's rows, float32, by the TPU's kernel."""
+    # The package has a function of this name, which hides the module.
     kernels = importlib.import_module('jax.experimental.pallas.ops.tpu.megablox.gmm')
     rows, *features = _TILES
     x, g = (jnp.pad(y, ((0, -len(y) % rows), (0, 0))) for y in (x, g))

@@ -40,8 +40,8 @@ for a mean over layers and tokens, or with more axes behind, for other uses.
 Pads have figures too, so a mean must leave them out.
 """
 
-# Axes of the streams [P, N, T, ...], of prompts and of responses. 'tensor' splits heads
-# and MLP inside a layer, and the tokens between layers.
+# Axes of the streams [P, N, T, ...]: of prompts, then of responses. 'tensor' splits
+# heads and MLP inside a layer, and tokens between layers.
 INSIDE_LAYERS = (('batch', None, 'prompt_tokens'), ('batch', 'rollouts', None))
 BETWEEN_LAYERS = (
     ('batch', None, 'prompt_residual'),
@@ -54,13 +54,13 @@ IN_ATTENTION = tuple((*axes[:2], None) for axes in INSIDE_LAYERS)
 def shard_streams(
     xs: Streams, axes: tuple[Axes, ...], *feature_axes: str | None
 ) -> Streams:
-    """Constrains the sharding to axes of :func:`stream_axes`."""
+    """Constrains the sharding of streams to the axes from :func:`stream_axes`."""
     pairs = zip(xs, stream_axes(xs, axes), strict=True)
     return tuple(shard(x, *a, *feature_axes) for x, a in pairs)
 
 
 def stream_axes(xs: Streams, axes: tuple[Axes, ...]) -> tuple[Axes, ...]:
-    """Picks the axes of each stream; one stream with rollouts has the responses."""
+    """Picks the axes of each stream; a single one with N > 1 has those of responses."""
     first = len(xs) == 1 and xs[0].shape[1] > 1
     return axes[first : first + len(xs)]
 
@@ -123,7 +123,7 @@ def _adapter(
     stack: tuple[int, ...],
     rngs: nnx.Rngs,
 ) -> tuple[nnx.Param, nnx.Param] | tuple[None, None]:
-    """Draws the adapter of a matrix as PEFT does: within 1 / sqrt(inputs), and 0."""
+    """Draws an adapter like PEFT: A uniform within 1 / sqrt(inputs), B zero."""
     if arch.lora is None or not arch.lora.adapts(declared):
         return None, None
     rank, dtype = arch.lora.rank, jnp.dtype(arch.param_dtype)
@@ -160,7 +160,7 @@ class RMSNorm(nnx.Module):
         wide = x.astype(jnp.float32)
         mean = jnp.square(wide).mean(self.axes, keepdims=True)
         wide = wide * jax.lax.rsqrt(mean + self.eps)
-        # The orders of transformers.
+        # The order of operations is that of transformers.
         if self.kind == 'cast':
             return spread(self.scale[...], x.shape, x.dtype) * wide.astype(x.dtype)
         scale = spread(self.scale[...], x.shape, jnp.float32)
@@ -220,7 +220,7 @@ class Attention(nnx.Module):
         *,
         window: int = 0,
     ) -> tuple[Streams, KeyValues]:
-        """Attends in entire streams; also returns keys and values of the first one."""
+        """Attends in entire streams; also returns keys and values of the first."""
         queries, keys, values = (
             tuple(checkpoint_name(x, PROJECTED) for x in streams)
             for streams in self._project(xs, turns)
@@ -251,7 +251,7 @@ class Attention(nnx.Module):
         new = attention_kernels.key_values((keys[0], values[0]))
         if cache.scales is not None:
             new = quantize(new)
-        # All sequences write one slot: a slice, never a scatter.
+        # All sequences write the same slot, so this is a slice and not a scatter.
         write = jax.lax.dynamic_update_slice_in_dim
         updated = map_slots(lambda x, y, axis: write(x, y, slot, axis), cache, new)
         mixed = attend_newest(
@@ -262,8 +262,8 @@ class Attention(nnx.Module):
     def _project(
         self, xs: Streams, turns: tuple[Turn | None, ...]
     ) -> tuple[Streams, ...]:
-        """Computes scaled, rotated queries, rotated keys and values of every stream."""
-        # Without this, XLA norms and rotates split tokens before it splits the heads.
+        """Computes scaled, rotated queries, rotated keys, and values of each stream."""
+        # Otherwise XLA would norm and rotate split tokens before it splits the heads.
         queries = shard_streams(self.query(*xs), INSIDE_LAYERS, 'heads', None)
         keys = shard_streams(self.key(*xs), INSIDE_LAYERS, 'kv_heads', None)
         values = shard_streams(self.value(*xs), INSIDE_LAYERS, 'kv_heads', None)

@@ -4,9 +4,9 @@ The matrix ``W`` of a linear map becomes ``W + alpha / rank * A B``, where ``A``
 ``rank`` columns and ``B`` as many rows. ``B`` is 0 at first, so a run begins with the
 base. Names, layouts and scale are those of the library PEFT.
 
-An adapter is two rows of the table of parameters beside the row of its matrix, so all
-that asks the table follows: shapes, shardings, checkpoints, files. The learner applies
-adapters beside their matrix (layers.py). Sampling merges them once a step
+An adapter adds two rows to the table of parameters, next to the row of its matrix.
+Shapes, shardings, checkpoints and files follow from the table. The learner applies
+adapters beside their matrix (layers.py). Sampling merges them once per step
 (``policy.decoding_weights``). Parameters without adapters are those of the base.
 """
 
@@ -35,7 +35,7 @@ class Lora:
 
     Attributes:
         rank: columns of A and rows of B, at least 1.
-        alpha: the product of A and B counts ``alpha / rank`` times.
+        alpha: ``alpha / rank`` is the factor of the product of A and B.
         targets: names of adapted matrices in a checkpoint, or ends of such names
             (``'q_proj'``, ``'self_attn.q_proj'``), or :data:`ALL_LINEAR`.
     """
@@ -69,11 +69,11 @@ class Lora:
         )
 
     def check(self, table: Table) -> None:
-        """Raises InputError if a target names no matrix of a table, with the choices.
+        """Raises InputError, with the choices, if a target names no matrix of a table.
 
-        Experts have no adapters, because PEFT's layout of theirs differs; a router has
-        none, because rounding would send a token to other experts; nor have the token
-        table and the head.
+        Experts have no adapters, because PEFT has another layout for them. A router has
+        none, because rounding would send a token to other experts. The token table and
+        the head have none either.
         """
         rows = [row for row in table.values() if _is_adaptable(row)]
         for target in self.targets:
@@ -98,7 +98,7 @@ def adapters(row: Parameter, rank_in: int) -> tuple[Parameter, Parameter]:
 
 
 def with_adapters(table: Table, lora: Lora | None) -> Table:
-    """Adds the rows of adapters to a table, behind that of their matrix.
+    """Adds the rows of adapters to a table, each after the row of its matrix.
 
     Raises:
         InputError: a target names no matrix of the table.
@@ -141,7 +141,7 @@ def add_adapter(x: jax.Array, a: jax.Array, b: jax.Array, scale: float) -> jax.A
 def merge(
     params: Mapping[str, jax.Array], lora: Lora | None, dtype: Any
 ) -> dict[str, jax.Array]:
-    """Merges all adapters, layer by layer; matrices that have one become ``dtype``."""
+    """Merges all adapters, layer by layer; the merged matrices have dtype ``dtype``."""
     merged = without_adapters(params)
     for name in merged:
         a, b = adapter_names(name)

@@ -1,13 +1,14 @@
 """Operations of a network on master weights, with explicit gradients.
 
 Values are computed in the working dtype, as in transformers. Autodiff would sum some
-gradients in that dtype too. Here they are summed in float32 and get the weight's dtype:
-bfloat16 has 8 bits, so a sum stops growing once it is a few hundred times its terms. A
-matrix product sums in float32 anyway; only its result must not be rounded.
+gradients in that dtype too. Here they are summed in float32 and then get the weight's
+dtype. (bfloat16 has 8 bits, so a sum stops growing once it is a few hundred times its
+terms.) A matrix product sums in float32 anyway; only its result must not be rounded.
 
-A product reads a *working copy* of a master weight: cast first and then gathered (half
-the bytes), once for all its streams. Each shard of the batch sums the gradients of all
-its streams. Only this sum crosses the network, and it is split like the master weight.
+A product reads a *working copy* of a master weight, which is cast before it is gathered
+(half the bytes), once for all streams. Each shard of the batch sums the gradients of
+all its streams. Only this sum crosses the network, and it is split like the master
+weight.
 """
 
 import functools
@@ -24,9 +25,9 @@ Axes = tuple[str | None, ...]
 Streams = tuple[jax.Array, ...]
 """Activations of the prompts, or of prompts and responses, or of one next token."""
 
-# For at most so many float32 rows and a table at least this large, a CPU is faster with
-# the table as first factor. It would copy a bfloat16 table to float32, seven times
-# slower.
+# For at most _FEW_ROWS float32 rows and a table of at least _LARGE_TABLE values, a CPU
+# is faster with the table as first factor. It would convert a bfloat16 table to float32
+# first, which is seven times slower.
 _FEW_ROWS, _LARGE_TABLE = 32, 1 << 22
 
 
@@ -41,9 +42,9 @@ def multiply(
 ) -> jax.Array:
     """Computes ``jax.lax.dot_general(x, y, dimensions)`` in ``dtype``.
 
-    XLA:CPU multiplies bfloat16 factors twice as fast as float32 ones, but only into
-    float32, and only if the first factor is contracted along its last axis. Otherwise
-    it converts both factors first. So a CPU gets such a product, which is then rounded.
+    XLA:CPU multiplies bfloat16 factors twice as fast as float32 ones, but only if the
+    result is float32 and the first factor is contracted along its last axis. Otherwise
+    it converts both factors first. So a CPU computes such a product and then rounds it.
     """
     product = functools.partial(
         jax.lax.dot_general, dimension_numbers=dimensions, preferred_element_type=dtype
@@ -55,7 +56,7 @@ def multiply(
         (of_x, of_y), (batch_x, batch_y) = dimensions
         if not batch_x and of_x != tuple(range(x.ndim - len(of_x), x.ndim)):
             free = [axis for axis in range(x.ndim) if axis not in of_x]
-            # Without the barrier, XLA multiplies by the transposed factor after all.
+            # Without the barrier, XLA would undo the transposition.
             x = jax.lax.optimization_barrier(x.transpose(*free, *of_x))
             of_x = tuple(range(len(free), x.ndim))
         wide = jax.lax.dot_general(
@@ -129,10 +130,10 @@ def _outer(
     *,
     dtype: Any,
 ) -> jax.Array:
-    """Computes ``x.T @ g`` by shard, over the rows: ``[*shards, *x rest, *g rest]``.
+    """Computes ``x.T @ g`` over the rows, by shard: ``[*shards, *x rest, *g rest]``.
 
-    XLA:CPU transposes the first factor, slowly. So the factor with fewer features comes
-    first, and the product is transposed back if that is ``g``.
+    XLA:CPU transposes the first factor, which is slow. So the factor with fewer
+    features comes first; if that is ``g``, the product is transposed back.
     """
     apart = len(rows) + len(shards)
     inputs, outputs = x.shape[apart:], g.shape[apart:]
@@ -150,12 +151,11 @@ def _outer(
 def _split_shards(x: jax.Array) -> tuple[jax.Array, tuple[int, ...], tuple[int, int]]:
     """Splits each sharded axis in two: the shards, and the items of a shard.
 
-    Given unsplit arrays, XLA may gather the activations instead of summing the products
-    of the shards.
+    Otherwise XLA may gather the activations instead of summing products by shard.
 
     Returns:
-        The stream with five leading axes; the axes within a device; and the axes of
-        shards: of the batch, and of a problem's rollouts (or a prompt's tokens).
+        The stream with five leading axes; the axes within a device; and the two axes of
+        shards: the batch's, and the rollouts' (or a prompt's tokens').
     """
     P, N, T, *feature_shape = x.shape
     G = num_shards('batch', P)
@@ -172,8 +172,8 @@ def repeat_for_shards(
 ) -> jax.Array:
     """Repeats a weight for each shard of the batch and of the rollouts.
 
-    No device holds more than one copy. Each shard sums its copy's gradient over all
-    chunks, so the gradient crosses the network only once.
+    A device holds only one copy. Each shard sums its copy's gradient over all chunks,
+    so the gradient crosses the network only once.
     """
     copies = jnp.broadcast_to(weight, (*shards, *weight.shape))
     return shard(copies, 'batch', 'rollouts', *gathered(axes))
@@ -191,7 +191,7 @@ def score_tokens(
 ) -> Float[Array, 'G K *B V']:
     """Computes float32 logits of hidden states; the head may be the token table.
 
-    It runs by chunks, with a head that is gathered once for all chunks.
+    The caller gathers the head once and runs this on one chunk after another.
 
     Args:
         x: hidden states by shards: G of the batch, K of the rollouts.
@@ -211,10 +211,10 @@ def score_tokens(
 def _score_few(
     x: Float[Array, '1 1 *B D'], table: Float[Array, '1 1 V D']
 ) -> Float[Array, '1 1 *B V']:
-    """Computes logits twice as fast on a CPU: XLA packs the second factor, the rows."""
+    """Computes logits twice as fast on a CPU, where XLA packs the second factor."""
     rows = x.reshape(-1, x.shape[-1])
     if len(rows) == 1:
-        # For one row it packs neither of two plain matrices.
+        # For a single row, XLA packs neither factor.
         scores = jnp.matmul(rows, table[0, 0].T, preferred_element_type=jnp.float32)
         return scores.reshape(*x.shape[:-1], -1)
     scores = jnp.matmul(table[0, 0], rows.T, preferred_element_type=jnp.float32)
@@ -232,7 +232,7 @@ def _score_backward(
     over_vocab = (x.ndim - 1,), (2 + axes.index('vocab'),)
     grad_x = _dot_by_shard(g, copy, over_vocab, dtype=x.dtype)
     embed_first = axes.index('embed') == 0
-    # XLA:CPU transposes the first factor, slowly: of a small vocabulary that is ``g``.
+    # XLA:CPU transposes the first factor, which is slow: make it the smaller one.
     swap = embed_first and g.shape[-1] < x.shape[-1]
     pair = (x, g) if embed_first and not swap else (g, x)
     rows = tuple(range(2, x.ndim - 1))
@@ -253,9 +253,9 @@ def _dot_by_shard(
 ) -> Float[Array, 'G K ...']:
     """Contracts axes of ``x`` with axes of ``y``, shard by shard.
 
-    XLA:CPU multiplies by a transposed matrix in place, but copies it first if the
-    product has batch axes, even of size 1. So a single shard gets no batch axis:
-    otherwise the token table would be copied for every token.
+    XLA:CPU reads a transposed factor in place, but copies it if the product has batch
+    axes, even of size 1. So a single shard gets no batch axis, or XLA would copy the
+    token table for every token.
     """
     if x.shape[:2] != (1, 1):
         return multiply(x, y, (contracted, ((0, 1), (0, 1))), dtype=dtype)
@@ -289,8 +289,8 @@ def look_up(
 ) -> Streams:
     """Looks up the tokens' rows of the table, in ``dtype``, for every stream.
 
-    The table is gathered first. Otherwise XLA would replicate the rows, although
-    devices share the batch.
+    The table is gathered first. Otherwise XLA would give all rows to every device,
+    although the devices split the batch.
     """
     copy = working_copy(table, axes, dtype)
     return tuple(copy[x] for x in tokens)
@@ -304,12 +304,12 @@ def _look_up_backward(
 ) -> tuple[jax.Array, None]:
     table, tokens = residuals
     zeros = jnp.zeros(table.shape, jnp.float32)
-    # The streams are added up and cross the network together.
+    # Add up the streams, so that they cross the network together.
     grads = [
         zeros.at[x].add(g.astype(jnp.float32)) for x, g in zip(tokens, gs, strict=True)
     ]
     grad = functools.reduce(jnp.add, grads)
-    # Rows are summed whole, as they were read, and split afterwards.
+    # Sum whole rows, which is how they were read, and split them afterwards.
     return shard(shard(grad, *gathered(axes)).astype(table.dtype), *axes), None
 
 

@@ -1,8 +1,9 @@
 """The weights that sampling reads, from master weights on another mesh.
 
-Sampling may split the devices of training otherwise (``decode_mesh.py``). In each call
-of the sampler, one program moves the master weights, which are split over most devices,
-and then prepares them as on one mesh. So a device receives only the part that it reads.
+Sampling may split the devices of training otherwise (``decode_mesh.py``). Each call of
+the sampler runs one program that moves the master weights, which are split over most
+devices, and then prepares them for decoding. So a device receives only the part that it
+reads.
 """
 
 import functools
@@ -23,8 +24,8 @@ from passk_jax.types import Leaf
 def weights_of_sampling(policy: Policy, params: Params) -> Params:
     """Returns :func:`policy.decoding_weights` on the mesh of ``jax.set_mesh``.
 
-    Weights on another mesh of the same devices move there, but for a tower whose
-    pictures have been read.
+    Weights on another mesh of the same devices move there, except a frozen tower, which
+    has already read the pictures.
     """
     mesh = jax.sharding.get_abstract_mesh()
     shardings = (getattr(x, 'sharding', None) for x in params.values())
@@ -36,9 +37,9 @@ def weights_of_sampling(policy: Policy, params: Params) -> Params:
 
 
 def split(policy: Policy, params: dict[str, Leaf]) -> tuple[dict[str, Leaf], ...]:
-    """Splits weights into those that sampling reads and the others.
+    """Splits weights into those that sampling reads, and a frozen tower, if any.
 
-    The others are a tower that has read the pictures before.
+    A frozen tower has read the pictures before sampling.
     """
     staying = {k: x for k, x in params.items() if reads_once(policy) and is_of_tower(k)}
     return {k: x for k, x in params.items() if k not in staying}, staying
@@ -61,5 +62,5 @@ def move_program(policy: Policy, mesh: AnyMesh) -> Callable[[Params], Params]:
 
     shapes, _ = split(policy, policies.param_shapes(policy, mesh))
     weights = jax.eval_shape(move, shapes)
-    # By itself, the compiler may leave the weights split as on the other mesh.
+    # Without out_shardings, XLA may leave the weights split as on the other mesh.
     return jax.jit(move, out_shardings=sharding.tree_sharding(mesh, weights, axes_of))

@@ -3,14 +3,14 @@
 Every module of the network has ``parameters(arch)``: a table with a row for each
 parameter, in the order of the network. The table follows from the architecture alone.
 
-The name of a row's tensor declares what the parameter is stacked over. Each field in
-braces is a leading axis of the parameter, and each tensor holds one entry of them:
+The tensor name of a row declares the axes over which the parameter is stacked. Each
+field in braces is a leading axis, and each tensor holds one entry. For example,
 
     model.layers.{layer}.mlp.experts.{expert}.up_proj.weight
 
-are ``L * E`` tensors ``[F, D]`` of one parameter ``[L, E, D, F]``. A tensor may also be
-a part of several parameters (:class:`Part`). Whatever reads, writes, shards or takes
-apart a parameter asks its row.
+are ``L * E`` tensors ``[F, D]`` of one parameter ``[L, E, D, F]``. A tensor may also
+contain several parameters (:class:`Part`). Code that reads, writes, shards or splits a
+parameter follows its row.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from passk_jax.models.master_weights import Axes
 
 STACKS: Mapping[str, str | None] = {
     **{'layer': None, 'expert': 'experts'},
-    # Of the tower that reads pictures.
+    # In the tower that reads pictures.
     **{'block': None, 'tap': None},
 }
 """What a parameter may be stacked over -> the logical axis of that dimension."""
@@ -40,13 +40,13 @@ Dims = tuple[tuple[int, ...], ...]
 
 
 class Part(NamedTuple):
-    """Which part of its tensors a parameter is.
+    """The part of its tensors that belongs to a parameter.
 
     Attributes:
-        dim: dimension behind the stack along which a tensor has several parameters,
-            alone in a dimension of the tensor.
-        index: where in their order.
-        count: how many they are, of equal sizes.
+        dim: dimension after the stack along which a tensor joins several parameters;
+            the tensor must not flatten it with others.
+        index: the parameter's place among them.
+        count: the number of these parameters, all of equal size.
     """
 
     dim: int
@@ -61,14 +61,14 @@ class Parameter:
     Attributes:
         tensor: name of its tensors in a checkpoint, with a field for each entry of
             :attr:`stack`.
-        axes: logical axis of each dimension behind the stack.
-        dims: for each dimension of a tensor, the dimensions behind the stack that it
+        axes: logical axis of each dimension after the stack.
+        dims: for each dimension of a tensor, the dimensions after the stack that it
             flattens, slowest first. ``((1, 2), (0,))``: ``[D, J, H]`` is stored as
             ``[J * H, D]``.
         decoded_in: dtype in which sampling reads it; ``''``: the working dtype.
-        other_dims: another layout that files have; ``()``: none. The shape of a tensor
-            says which it has.
-        part: which part of its tensors it is; ``None``: all.
+        other_dims: an alternative layout in files, recognized by a tensor's shape;
+            ``()``: none.
+        part: the part of its tensors that belongs to it; ``None``: all.
     """
 
     tensor: str
@@ -86,33 +86,33 @@ class Parameter:
 
     @functools.cached_property
     def stack(self) -> tuple[str, ...]:
-        """What it is stacked over, the first axis first; entries of :data:`STACKS`."""
+        """Names of the stacked axes, in order; entries of :data:`STACKS`."""
         pieces = string.Formatter().parse(self.tensor)
         return tuple(field for _, field, _, _ in pieces if field is not None)
 
     @property
     def array_axes(self) -> Axes:
-        """Logical axis of each dimension, those of the stack included."""
+        """Logical axis of each dimension, including the stack's."""
         return (*(STACKS[name] for name in self.stack), *self.axes)
 
     def read_in(self, dtype: str) -> str:
-        """The dtype in which sampling reads it, if ``dtype`` is the working dtype."""
+        """Returns the dtype in which sampling reads it; ``dtype`` is the default."""
         return self.decoded_in or dtype
 
     def within(self, prefix: str) -> 'Parameter':
-        """The same, as a part of what tensors call ``prefix``."""
+        """Returns a copy whose tensor name begins with ``prefix``."""
         return dataclasses.replace(self, tensor=prefix + self.tensor)
 
     def tensor_at(self, place: Place) -> str:
-        """Name of the tensor at a place of the stack."""
+        """Names the tensor at a place of the stack."""
         return self.tensor.format(**dict(zip(self.stack, place, strict=True)))
 
     def places(self, shape: tuple[int, ...]) -> Iterator[Place]:
-        """Every place of the stack; ``shape`` is that of the parameter."""
+        """Yields every place of the stack; ``shape`` is the parameter's shape."""
         return itertools.product(*map(range, shape[: len(self.stack)]))
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """Shape of a tensor if the parameter has ``shape``."""
+        """Returns the shape of a tensor if the parameter has ``shape``."""
         inner = list(shape[len(self.stack) :])
         if self.part:
             inner[self.part.dim] *= self.part.count
@@ -120,7 +120,7 @@ class Parameter:
 
     @property
     def layouts(self) -> tuple['Parameter', ...]:
-        """The row for each layout that files have, the written one first."""
+        """A row for each layout in files; the layout that we write comes first."""
         other = dataclasses.replace(self, dims=self.other_dims, other_dims=())
         return (self, other) if self.other_dims else (self,)
 
@@ -130,23 +130,23 @@ Table = Mapping[str, Parameter]
 
 
 def kernel(tensor: str, *axes: str | None, inputs: int = 1) -> Parameter:
-    """A linear map whose first ``inputs`` axes go in; torch stores ``[out, in]``."""
+    """Declares a linear map with ``inputs`` input axes; torch stores ``[out, in]``."""
     dims = tuple(range(len(axes)))
     return Parameter(tensor, axes, (dims[inputs:], dims[:inputs]))
 
 
 def vector(tensor: str, *axes: str | None) -> Parameter:
-    """A bias or a scale, which torch stores flat."""
+    """Declares a bias or a scale, which torch stores flat."""
     return Parameter(tensor, axes, (tuple(range(len(axes))),))
 
 
 def nested(name: str, table: Table, *, tensors: str = '') -> dict[str, Parameter]:
-    """The table of a module that another one calls ``name``.
+    """Returns the table of a module as a part of its parent's table.
 
     Args:
-        name: of the attribute.
+        name: the parent's attribute for the module.
         table: the parameters of the module.
-        tensors: how the names of their tensors begin there.
+        tensors: the prefix of their tensors' names.
     """
     return {f'{name}.{inner}': row.within(tensors) for inner, row in table.items()}
 
@@ -154,7 +154,7 @@ def nested(name: str, table: Table, *, tensors: str = '') -> dict[str, Parameter
 def tensors_in_order(
     table: Table, shapes: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[str, list[str], Place]]:
-    """Each tensor, its parameters and its place there, in the order of the network.
+    """Yields each tensor, its parameters and its place, in the order of the network.
 
     All tensors of a layer come before those of the next.
 
@@ -178,10 +178,10 @@ def tensors_in_order(
 def layers_apart(
     name: str, row: Parameter, num_layers: int
 ) -> Iterator[tuple[str, Place]]:
-    """The parts of a parameter if the layers are apart: their names and places.
+    """Yields the name and place of each layer's part of a parameter.
 
-    A layer's part of ``'layers.mlp.up.kernel'`` is ``'layers.3.mlp.up.kernel'``. What
-    no layer has is one part, at the place ``()``.
+    A layer's part of ``'layers.mlp.up.kernel'`` is ``'layers.3.mlp.up.kernel'``. A
+    parameter outside the layers is one part, at the place ``()``.
     """
     if row.stack[:1] != ('layer',):
         yield name, ()
@@ -192,7 +192,7 @@ def layers_apart(
 
 
 def axes_of_names(table: Table, num_layers: int) -> dict[str, Axes]:
-    """Logical axes by the name of each parameter, stacked and with layers apart."""
+    """Maps the name of each parameter, and of each layer's part, to logical axes."""
     axes = {name: row.array_axes for name, row in table.items()}
     for name, row in table.items():
         for part, place in layers_apart(name, row, num_layers):
@@ -201,10 +201,10 @@ def axes_of_names(table: Table, num_layers: int) -> dict[str, Axes]:
 
 
 def axes_at(path: str, axes: Mapping[str, Axes]) -> Axes:
-    """The axes of the name that a path ends in.
+    """Returns the axes of the name that a path ends in.
 
     Raises:
-        InputError: it ends in none of them.
+        InputError: it ends in none of the names.
     """
     parts = path.split('.')
     for start in range(len(parts)):

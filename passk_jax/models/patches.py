@@ -10,7 +10,7 @@ def locate(
 ) -> tuple[Int[Array, 'P X'], Int[Array, 'P X 2'], Int[Array, 'P X 2']]:
     """Locates each patch in its picture.
 
-    The patches of a picture go square by square, each of ``merge_size ** 2`` patches.
+    The patches of a picture are ordered by squares of ``merge_size ** 2`` patches.
 
     Args:
         grids: rows and columns of patches of each picture; 0: no picture.
@@ -18,8 +18,9 @@ def locate(
         merge_size: side of a square.
 
     Returns:
-        The picture of each patch, the largest number for pads; its row and column
-        there; and the rows and columns of its picture. Those of pads have no meaning.
+        The picture of each patch (pads have the largest number); its row and column in
+        the picture; and the rows and columns of the picture. The last two are undefined
+        for pads.
     """
     sizes = grids.prod(-1)
     ends = jnp.cumsum(sizes, axis=-1)[:, None]
@@ -27,7 +28,7 @@ def locate(
     pictures = (patches[:, None] >= ends).sum(-1)
 
     def pick(x: jax.Array) -> jax.Array:
-        """Picks the values of each patch's picture; those of the last for a pad."""
+        """Picks the values of each patch's picture; a pad gets the last picture's."""
         at = jnp.minimum(pictures, grids.shape[1] - 1)
         return jnp.take_along_axis(x, at.reshape(*at.shape, *(1,) * (x.ndim - 2)), 1)
 
@@ -47,11 +48,11 @@ def windows(
     *,
     side: int,
 ) -> Int[Array, 'P X']:
-    """Numbers the windows of all pictures of a prompt; returns that of each patch.
+    """Numbers the windows of all pictures of a prompt; returns each patch's window.
 
     Args:
         pictures, places, shapes: from :func:`locate`.
-        side: patches of a side of a window; those at the last rows and columns are
+        side: side of a window, in patches; windows at the right and lower edges may be
             smaller.
     """
     row, column = places[..., 0] // side, places[..., 1] // side

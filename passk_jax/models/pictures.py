@@ -1,8 +1,8 @@
-"""Where a prompt has its pictures: positions, and the features of their tokens.
+"""Places the pictures of prompts: positions, and the features of their tokens.
 
-The text after a picture goes on behind its longer side, so a prompt with pictures may
-end at a position below its length. In a response all parts of a position are equal, so
-one number is enough.
+The positions after a picture continue after its longer side, so a prompt with pictures
+may end at a position below its length. In a response all three parts of a position are
+equal, so one number is enough.
 """
 
 import dataclasses
@@ -17,12 +17,12 @@ from passk_jax.types import Prompts
 
 @dataclasses.dataclass(frozen=True)
 class Placed:
-    """The features of a batch's pictures, and where its prompts have them.
+    """The features of a batch's pictures, and their places in the prompts.
 
     Attributes:
         features: from :class:`VisionTower`.
-        is_picture: whether a token is one of a picture.
-        number: which of the prompt's tokens of pictures it is.
+        is_picture: whether a token belongs to a picture.
+        number: the token's index among the prompt's picture tokens.
     """
 
     features: Float[Array, 'P K M D']
@@ -30,19 +30,19 @@ class Placed:
     number: Int[Array, 'P S']
 
     def at(self, index: int | jax.Array) -> Float[Array, 'P 1 S D']:
-        """Takes a feature at each position of a picture; 0 at others."""
+        """Returns feature ``index`` of each picture token; 0 for other tokens."""
         of_index = jax.lax.dynamic_index_in_dim(self.features, index, 1, keepdims=False)
         values = jnp.take_along_axis(of_index, self.number[..., None], axis=1)
         return jnp.where(self.is_picture[..., None], values, 0)[:, None]
 
     def replace(self, x: Float[Array, 'P 1 S D']) -> Float[Array, 'P 1 S D']:
-        """Replaces the embedded tokens of pictures."""
+        """Replaces the embeddings of picture tokens by their first features."""
         return jnp.where(self.is_picture[:, None, :, None], self.at(0), x)
 
     def add_after(
         self, layer: jax.Array, x: Float[Array, 'P 1 S D']
     ) -> Float[Array, 'P 1 S D']:
-        """Adds the feature that follows this layer of the decoder, if one does."""
+        """Adds the feature of a tap after this decoder layer, if there is one."""
         num_taps = self.features.shape[1] - 1
         if not num_taps:
             return x
@@ -54,14 +54,14 @@ class Placed:
 def place(
     features: Float[Array, 'P K M D'], tokens: Int[Array, 'P S'], image_token: int
 ) -> Placed:
-    """Places features in prompts; those of a picture replace its tokens in order."""
+    """Assigns features to the picture tokens of prompts, in order."""
     is_picture = tokens == image_token
     number = jnp.cumsum(is_picture, axis=1) - 1
     return Placed(features, is_picture, jnp.clip(number, 0, features.shape[2] - 1))
 
 
 def prompt_positions(prompts: Prompts) -> Int[Array, 'P 1 S *parts']:
-    """Returns the position of each token, as ``rope.rotary`` takes them."""
+    """Returns the position of each token, for ``rope.rotary``."""
     if prompts.positions is not None:
         return prompts.positions[:, None]
     P, S = prompts.tokens.shape
@@ -78,7 +78,7 @@ def next_positions(prompts: Prompts) -> Int[Array, 'P'] | None:
 
 
 def place_features(tower: VisionTower | None, prompts: Prompts) -> Placed | None:
-    """Places the features of the pictures; the tower reads them if it has not yet."""
+    """Places the pictures' features; runs the tower if they are not yet computed."""
     features, images = prompts.features, prompts.images
     if features is None and images is None:
         return None

@@ -48,10 +48,10 @@ Params = dict[str, jax.Array]
 """Name -> array. Layers are stacked (``'layers.attention.query.kernel'``) or, for
 decoding, apart (``'layers.0.attention.query.kernel'``)."""
 
-# Above any number of parameters, whose draws fold their number into the key.
+# Larger than any number of parameters, because a draw folds its number into the key.
 _ADAPTERS = 2**20
 
-# Initial parameters of more numbers than this are made one at a time.
+# Initial parameters with more values than this are made one at a time.
 _SMALL_PARAMETER = 2**24
 
 
@@ -67,9 +67,9 @@ class Policy:
             table. Further rows only pad the table and have probability 0.
         frozen: names of the parameters that are not trained (see frozen.py); with
             adapters, all parameters of the base.
-        frozen_dtype: dtype of these; ``''``: that of the others.
-        replay_routing: sampling keeps the experts of each token, and the learner runs
-            the same ones.
+        frozen_dtype: dtype of frozen parameters; ``''``: the dtype of the others.
+        replay_routing: sampling records the experts of each token, and the learner runs
+            the same experts.
         quantizes_cache: decoding holds keys and values as int8 (quantized.py).
     """
 
@@ -95,7 +95,7 @@ class Policy:
         return dataclasses.replace(self, arch=self.arch.base, frozen=names)
 
     def bind(self, params: Params) -> Transformer:
-        """Makes the network with these parameters; without adapters, its base."""
+        """Makes the network with these parameters; its base if they lack adapters."""
         arch = self.arch if any(map(lora.is_adapter, params)) else self.arch.base
         stacked = params.keys() <= Transformer.parameters(arch).keys()
         flat: dict[Any, Any] = {
@@ -139,8 +139,9 @@ def init_params(
 ) -> Params:
     """Draws random parameters, already sharded, so that no device holds them all.
 
-    Each large parameter has its own program, the largest first, because XLA:CPU holds
-    all random bits of a program at once, and they are larger than the parameters.
+    Each large parameter is made by a program of its own, the largest first, because
+    XLA:CPU holds all random bits of a program at once, and they need more memory than
+    the parameters.
     """
     shapes = {
         name: x
@@ -187,11 +188,11 @@ def _axes(arch: Arch) -> dict[str, Axes]:
 
 
 def decoding_weights(policy: Policy, params: Params) -> Params:
-    """Returns the weights that sampling reads; copies only to cast or move them.
+    """Returns the weights that sampling reads, with each layer apart.
 
-    Adapters are merged into their matrices, so no token pays for them. Without, a
-    single CPU device reads the layers in place. While they are in use, donating
-    ``params`` copies them. The tower stays as it is: no decode step reads it.
+    Adapters are merged into their matrices, so no token pays for them. If there are no
+    adapters and no casts, a single CPU device reads the layers in place; then donating
+    ``params`` copies them. The tower does not change: no decode step reads it.
     """
     table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
@@ -214,7 +215,7 @@ def decoding_weights(policy: Policy, params: Params) -> Params:
 
 
 def prepare_decoding(policy: Policy, params: Params) -> Params:
-    """Casts, gathers and unstacks the weights for decode steps; leaves the tower as is.
+    """Casts, gathers and unstacks the weights for decode steps, except the tower.
 
     Weights sharded over 'fsdp' would cross the network for every token, so only
     'tensor' splits them. Each layer has its own arrays, which a step reads in place.
@@ -253,7 +254,7 @@ def prefill(
     pictures = place_features(model.vision, prompts)
     (hidden,), layers, figures = model.forward(*inputs, pictures=pictures, keep=True)
     last = jnp.take_along_axis(hidden[:, 0], prompts.lengths[:, None, None] - 1, axis=1)
-    assert layers is not None  # They are kept.
+    assert layers is not None  # Because of keep=True.
     shared = tuple(map(take_first_sequences, layers))
     if policy.quantizes_cache:
         shared = tuple(map(quantize, shared))
@@ -292,7 +293,7 @@ def decode(
         params: from :func:`decoding_weights`.
         tokens: the next token of every rollout.
         prefix: from :func:`prefill`.
-        cache: of the previous tokens.
+        cache: the cache of the previous tokens.
 
     Returns:
         The hidden states, for :func:`logits`, and the cache with these tokens.
@@ -335,9 +336,9 @@ def token_log_probs(
         tokens: responses, right-padded; values at pads are finite and unused.
         starts: the slot where each token's response starts, if a row has several (see
             packing.py); ``None``: one response per row, from slot 0.
-        routing: ``Rollouts.routing``, which the experts replay with that of the
-            prompts; ``None``: the router chooses them.
-        temperature: of the distribution, above 0.
+        routing: ``Rollouts.routing``, to replay with the prompts' routing; ``None``:
+            the router chooses.
+        temperature: temperature of the distribution, above 0.
     """
     P, N, _ = tokens.shape
     model = policy.bind(params)
@@ -351,7 +352,7 @@ def token_log_probs(
     def head(args: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         part, targets = args
         scores = model.logits(part, weights) / temperature
-        # Finite, because an entropy multiplies it by its probability.
+        # Finite, because the entropy multiplies it by a probability of 0.
         scores = _without_padding(policy, scores, jnp.finfo(jnp.float32).min)
         scores = shard(scores, 'batch', 'rollouts', None, None, None, 'vocab')
         return log_probs_and_entropies(scores, targets)
@@ -369,7 +370,7 @@ def token_log_probs(
 
 
 def _reduce_layers(x: Float[Array, 'L P N T ...']) -> Float[Array, 'P N T ...']:
-    """Averages a figure over the layers; moves them back if it has more axes."""
+    """Averages a statistic over layers; with more axes, moves the layers to axis 3."""
     return x.mean(axis=0) if x.ndim == 4 else jnp.moveaxis(x, 0, 3)
 
 
@@ -392,7 +393,7 @@ def _init(arch: Arch, key: jax.Array, names: Sequence[str] | None = None) -> Par
 
 
 def _rngs(key: jax.Array) -> nnx.Rngs:
-    """Makes the streams of draws; adapters do not change the base that a key draws."""
+    """Makes the random streams; adapters have their own, so the base is unchanged."""
     return nnx.Rngs(params=key, adapters=jax.random.fold_in(key, _ADAPTERS))
 
 

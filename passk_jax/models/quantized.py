@@ -33,7 +33,7 @@ def quantize(layer: KeyValues) -> KeyValues:
 
 
 def _round(x: jax.Array, *, axis: int) -> tuple[jax.Array, jax.Array]:
-    """Returns whole numbers and the scale that multiplies those of a row."""
+    """Returns whole numbers, and the scale of each row."""
     wide = x.astype(jnp.float32)
     scale = jnp.abs(wide).max(axis=axis, keepdims=True) / _LARGEST
     # A row of zeros has the scale 0.
@@ -46,7 +46,7 @@ def empty_layer(
 ) -> KeyValues:
     """Makes keys ``[*lead, H, S]`` and values ``[*lead, S, H]`` of zeros.
 
-    They have the working dtype, or are as :func:`quantize` returns them.
+    They have the working dtype, or the form that :func:`quantize` returns.
     """
     sizes, dtype = (num_slots, arch.head_dim), jnp.dtype(arch.dtype)
     keys, values = (

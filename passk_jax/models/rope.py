@@ -33,9 +33,10 @@ class Rope:
         beta_slow: yarn stretches pairs that turn less often.
         truncate: yarn rounds the range between the two to whole pairs.
         attention_factor: yarn multiplies cosines and sines by it.
-        sections: how many pairs turn by time, row and column where a position has all
-            three (M-RoPE, arXiv:2409.12191). ``()``: it has one.
-        interleaved: the pairs of the sections take turns, not one after another.
+        sections: how many pairs rotate by time, row and column, if positions have these
+            three parts (M-RoPE, arXiv:2409.12191); ``()``: positions have one part.
+        interleaved: the pairs of the sections alternate, instead of one section after
+            another.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class Rope:
 def frequencies(rope: Rope, *, head_dim: int) -> Float[np.ndarray, 'H/2']:
     """Computes the radians per position of each pair of dimensions; float32."""
     powers = np.arange(0, head_dim, 2, dtype=np.float32) / np.float32(head_dim)
-    # In float64: an error in the last bit is 6e-3 radians at position 100,000.
+    # Use float64: an error in the last float32 bit is 6e-3 radians at position 100,000.
     waves = (rope.theta ** powers.astype(np.float64)).astype(np.float32)
     plain = np.float32(1) / waves
     match rope.kind:
@@ -96,7 +97,7 @@ def _yarn_share(rope: Rope, head_dim: int) -> np.ndarray:
     """Computes how far each frequency is stretched, 0 to 1, by its pair's index."""
 
     def place(turns: float) -> float:
-        """Returns the dimension with so many turns in the original context."""
+        """Returns the dimension that makes this many turns in the original context."""
         wave = rope.original_max_positions / (turns * 2 * math.pi)
         return head_dim * math.log(wave) / (2 * math.log(rope.theta))
 
@@ -115,7 +116,7 @@ Turn = tuple[Float[Array, 'P N T 1 H/2'], Float[Array, 'P N T 1 H/2']]
 
 
 def components(rope: Rope, *, head_dim: int) -> Int[np.ndarray, 'H/2']:
-    """Says which part of a position each pair turns by: 0 time, 1 row, 2 column.
+    """Returns the part of a position that rotates each pair: 0 time, 1 row, 2 column.
 
     >>> components(Rope('default', 1e4, sections=(3, 1, 2)), head_dim=12).tolist()
     [0, 1, 2, 0, 0, 2]
@@ -151,7 +152,7 @@ def rotate(
 ) -> Float[Array, 'P N T X H']:
     """Rotates each pair ``(x[i], x[i + H/2])`` by its angle and scales, in float32.
 
-    Without a turn it only scales.
+    If ``turn`` is ``None``, it only scales.
     """
     if turn is None:
         return (x.astype(jnp.float32) * scale).astype(x.dtype)

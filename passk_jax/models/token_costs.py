@@ -1,4 +1,4 @@
-"""What a token costs: the products of its layers, and the weights its step reads."""
+"""The cost of a token: FLOPs of its layers, and the weights that a step reads."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,10 @@ def token_flops(arch: Arch) -> int:
 
 
 def read_by_step(arch: Arch, weights: Mapping[str, Leaf]) -> dict[str, Leaf]:
-    """Selects the weights, as decoding has them, of which a decode step reads all.
+    """Selects the decoding weights that a decode step reads in full.
 
-    It reads no tower. Of a token table that is not also the head it reads few rows.
+    It does not read the tower, and only a few rows of a token table that is not also
+    the head.
     """
     return {
         name: x

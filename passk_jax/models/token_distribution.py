@@ -14,14 +14,15 @@ Pair = tuple[Float[Array, '*B'], Float[Array, '*B']]
 
 
 class TokenScores(NamedTuple):
-    """What ``policies.token_log_probs`` returns of each response token.
+    """The results of ``policies.token_log_probs`` for each response token.
 
     Attributes:
         log_probs: ``log softmax(logits / temperature)``, float32, over the tokenizer's
             ids.
         entropies: nats, float32, of the same distribution.
-        statistics: of the feed-forward parts at the position that predicts the token:
-            means over layers, and ``[P, N, T, L, ...]`` of figures with more axes.
+        statistics: statistics of the feed-forward parts at the position that predicts
+            the token: means over layers, or ``[P, N, T, L, ...]`` if they have more
+            axes.
     """
 
     log_probs: Float[Array, 'P N T']
@@ -38,7 +39,7 @@ def log_probs_and_entropies(
         logits: float32, finite.
         tokens: below V.
     """
-    # Under an axis of size 1, the sums take XLA's CPU code twenty times as long.
+    # With an axis of size 1, XLA's CPU code takes twenty times as long for the sums.
     axes = [axis for axis, size in enumerate(tokens.shape) if size == 1]
     rows = jnp.squeeze(logits, axes), jnp.squeeze(tokens, axes)
     log_probs, entropies = _score_rows(*rows)

@@ -36,11 +36,11 @@ TOKENIZER_FILES = (
     *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
 
-# Templates write a date: Llama 3.1's this one, Llama 3.2's, SmolLM3's and Mistral's
-# today's. But a run that resumes tomorrow must have the same prompts.
+# Templates write a date: Llama 3.1's writes this one; Llama 3.2's, SmolLM3's and
+# Mistral's write today's. But a run that resumes tomorrow must have the same prompts.
 CHAT_DATE = '2024-07-26'
 _DATE_PARTS = [f'%{flag}{letter}' for flag in ('', '-') for letter in 'aAbBdejmyYHIMSp']
-# Before a template, it takes the place of transformers' clock.
+# Put before a template, it replaces transformers' clock.
 _TODAY = (
     '{% macro strftime_now(format) %}{% set text = namespace(now=format) %}'
     '{% for part, value in parts_of_today.items() %}'
@@ -93,10 +93,10 @@ def character_tokenizer(alphabet: str, *, pictures: bool = False) -> Tokenizer:
 def load_tokenizer(source: str) -> Tokenizer:
     """Loads the tokenizer of a Hugging Face directory or hub name.
 
-    It reads ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 goes by class names
-    and may replace the file's pre-tokenizer. Then DeepSeek's models lose the spaces of
-    their prompts (huggingface/transformers, issue 45488), and a character tokenizer
-    loses its line breaks.
+    It reads ``tokenizer.json``. ``AutoTokenizer`` of transformers 5 decides by class
+    names and may replace the file's pre-tokenizer. Then DeepSeek's models lose the
+    spaces of their prompts (huggingface/transformers, issue 45488), and a character
+    tokenizer loses its line breaks.
 
     Raises:
         InputError: there is no tokenizer, or it cannot be reached.
@@ -110,7 +110,7 @@ def load_tokenizer(source: str) -> Tokenizer:
             f'no tokenizer in {source!r}, which must be a directory with a '
             f'tokenizer.json or a reachable name on the Hugging Face hub: {e}'
         ) from e
-    # The file may ask to cut or pad every text; prompts stay whole.
+    # The file may request truncation or padding, but prompts must stay whole.
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     return tokenizer
@@ -134,7 +134,7 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         raise InputError(
             f'{path}: eos_token_id={stated!r} must be the id of a token or a list'
         )
-    # The cache of a run is its own, so an unknown one is no matter.
+    # Our sampler has its own cache, so an unknown one does not matter.
     fields.pop('cache_implementation', None)
     try:
         return transformers.GenerationConfig.from_dict(fields)
@@ -151,14 +151,14 @@ def check_chat(
         InputError: there is no template, it does not read a switch, or it drops or
             rejects the system prompt.
     """
-    # If there are several named templates, the text has all of them.
+    # If there are several named templates, this text contains all of them.
     template = str(tokenizer.chat_template or '')
     if not template and (system_prompt or template_kwargs):
         raise InputError(
             'data.system_prompt and data.chat_template_kwargs need a chat template, '
             'and the tokenizer (model.tokenizer) has none'
         )
-    # A template does not say what it reads, but it must name it.
+    # A template does not declare its variables, but it must name them.
     words = set(re.findall(r'\w+', template))
     if unread := sorted(template_kwargs.keys() - words):
         raise InputError(
@@ -194,8 +194,8 @@ def encode_prompt(
 
     Args:
         tokenizer: the policy's.
-        text: the user's turn; parts have a picture between them, whose place the chat
-            template writes.
+        text: the user's turn; between two parts is a picture, which the chat template
+            marks.
         turns: earlier turns.
         system_prompt: replaces the system's turns; ``''``: keeps them, or the
             template's default.
@@ -248,7 +248,7 @@ def decode_responses(
     Args:
         tokenizer: the policy's.
         tokens: ``[P, N, T]`` integers.
-        lengths: ``[P, N]``; tokens from there on are ignored.
+        lengths: ``[P, N]``; later tokens are ignored.
 
     Returns:
         ``[P][N]`` texts.
@@ -309,7 +309,7 @@ def _chat(
             **{**_dated(date), **template_kwargs},
         )
     except Exception as e:
-        # A template is a program, which may raise anything.
+        # A template is a program and may raise anything.
         turns_text = [tuple(turn) for turn in turns]
         raise InputError(f'the chat template cannot write {turns_text}: {e}') from e
     return text
@@ -327,7 +327,7 @@ def _text_part(text: str) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=16)
 def _dated(date: str) -> Mapping[str, Any]:
-    """Returns the variables of a template that have today's date."""
+    """Returns the template variables for today's date."""
     today = datetime.date.fromisoformat(date)
     return {
         # Llama 3's templates read it; others call strftime_now.

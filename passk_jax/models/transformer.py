@@ -67,8 +67,8 @@ HEAD = kernel('lm_head.weight', 'embed', 'vocab')
 class Prefix(Generic[Leaf]):
     """The prompts: one :class:`KeyValues` per layer, and their lengths ``[P]``.
 
-    ``routing`` is that of :class:`~passk_jax.types.Prompts`. ``next_positions [P]`` are
-    those of the tokens after the prompts; ``None``: their lengths.
+    ``routing`` is as in :class:`~passk_jax.types.Prompts`. ``next_positions [P]`` are
+    the positions after the prompts; ``None``: the prompts' lengths.
     """
 
     layers: tuple[KeyValues[Leaf], ...]
@@ -82,7 +82,7 @@ class Prefix(Generic[Leaf]):
 class Cache:
     """Keys and values of the responses while decoding: a ring of slots.
 
-    At each token all rollouts write the same slot. The ring has room for the longest
+    In each step, all rollouts write the same slot. The ring has room for the longest
     rollout. A rollout that began later has a smaller length, so it does not see the
     earlier content of its row.
 
@@ -101,9 +101,10 @@ class Cache:
 
 
 def cache_slots(num_tokens: int) -> int:
-    """Slots of a cache for so many tokens, at least 1: a multiple of 16.
+    """Returns the slots of a cache for ``num_tokens`` tokens: a multiple of 16.
 
-    An odd row costs a CPU 1.5 times the next multiple, and an accelerator pads it.
+    Other sizes cost a CPU 1.5 times as much as the next multiple, and an accelerator
+    pads them.
     """
     return -(-max(num_tokens, 1) // 16) * 16
 
@@ -174,14 +175,14 @@ class Transformer(nnx.Module):
 
         Args:
             tokens: the prompts, ``[P, 1, S]``, and possibly their responses.
-            positions: of each token, as :func:`rotary` takes them.
+            positions: position of each token, for :func:`rotary`.
             lengths: tokens of each prompt that responses see.
             starts: the slot where each token's response starts, if a row has several;
                 ``None``: one response per row, from slot 0.
-            routing: experts that run each token, ``[L, P, N, T, k]`` of every stream;
-                ``None``: those that the router chooses.
-            pictures: what the prompts' pictures put in the place of their tokens;
-                ``None``: the prompts are text.
+            routing: experts that run each token, ``[L, P, N, T, k]`` for every stream;
+                ``None``: the router chooses.
+            pictures: features that replace the prompts' picture tokens; ``None``: the
+                prompts are text.
             keep: also return the keys and values of the prompts.
 
         Returns:
@@ -259,8 +260,8 @@ class Transformer(nnx.Module):
     ) -> tuple[Float[Array, 'P N T D'], Statistics]:
         """Computes the hidden state that predicts each response token, and statistics.
 
-        The first input of a response is the last token of its prompt. So the response
-        does not see that token in the prompt's stream: T tokens in, T out.
+        The first input of a response is the last token of its prompt, so T inputs give
+        T predictions. Responses do not see that token in the prompt's stream.
         """
         P, N, T = tokens.shape
         seen = prompts.lengths - 1
@@ -334,10 +335,10 @@ class Transformer(nnx.Module):
     ) -> Float[Array, 'G K *B V']:
         """Computes next-token logits, float32 in any working dtype.
 
-        It applies the final norm too, so only to the tokens that the caller selected.
+        It also applies the final norm, so that only selected tokens need it.
 
         Args:
-            hidden: from :meth:`forward` or :meth:`step`, by shards.
+            hidden: from :meth:`forward` or :meth:`step`, split by shards.
             head_weights: from :meth:`head_weights`.
         """
         _, axes = self._head()
@@ -354,9 +355,9 @@ class Transformer(nnx.Module):
         table = self.embed.embedding[...]
         xs = look_up(table, tokens, EMBEDDING.axes, dtype)
         if self.arch.scale_embedding:
-            # As transformers: the factor is rounded to the working dtype too.
+            # Round the factor to the working dtype, as transformers does.
             xs = tuple(x * jnp.asarray(self.arch.embed_dim**0.5, dtype) for x in xs)
-        # The table is split over 'tensor', so its tokens are not.
+        # 'tensor' splits the table, so it cannot split the tokens.
         xs = shard_streams(xs, INSIDE_LAYERS, None)
         return shard_streams(xs, BETWEEN_LAYERS, None)
 
@@ -371,8 +372,8 @@ class Transformer(nnx.Module):
         if rope is None:
             return None
         turn = rotary(positions, rope, head_dim=self.arch.head_dim)
-        # Without the stack and the barrier, XLA:CPU fuses the cosines into every
-        # product with them and computes them anew each time.
+        # Without the stack and the barrier, XLA:CPU would recompute the cosines in
+        # every product with them.
         cos, sin = jax.lax.optimization_barrier(jnp.stack(turn))
         return cos, sin
 

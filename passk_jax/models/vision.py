@@ -1,12 +1,12 @@
 """The tower that reads pictures.
 
 :class:`VisionTower` embeds the patches, runs its blocks and merges neighbouring patches
-into tokens. Its features are those tokens, and those that it makes of the outputs of
-its *taps*: the first layers of the decoder add these (DeepStack, arXiv:2406.04334).
-pictures.py places the features in a prompt.
+into tokens. Its features are the tokens of the last block, and the tokens of its *taps*
+(some of the blocks), which the first layers of the decoder add (DeepStack,
+arXiv:2406.04334). pictures.py places the features in a prompt.
 
-Patches attend to those of their picture, or of their window of it, and to nothing else.
-Pads are a picture of their own (patches.py).
+Patches attend only to patches of their picture, or of their window in it. Pads count as
+another picture (patches.py).
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ PATCH = Parameter(
 
 
 def is_of_tower(name: str) -> bool:
-    """Tells whether a parameter of a policy is one of its tower."""
+    """Returns whether a parameter of a policy belongs to its tower."""
     return name.startswith('vision.')
 
 
@@ -65,7 +65,7 @@ class LayerNorm(nnx.Module):
 
     @staticmethod
     def parameters(tensor: str) -> Table:
-        """Lists the parameters; ``tensor`` is how the names of both begin."""
+        """Lists the parameters; ``tensor`` is the prefix of both names."""
         return {
             'scale': vector(f'{tensor}.weight', None),
             'bias': vector(f'{tensor}.bias', None),
@@ -114,7 +114,7 @@ def _gelu(x: jax.Array, *, approximate: bool) -> jax.Array:
 
 
 class VisionBlock(nnx.Module):
-    """Attention and an MLP, both with a norm before and a residual."""
+    """Attention and an MLP, each after a norm and with a residual."""
 
     def __init__(self, arch: Arch, *, stack: tuple[int, ...], rngs: nnx.Rngs):
         vision, declared = arch.vision, self.parameters(arch)
@@ -185,7 +185,7 @@ def _attend(
     *,
     max_logits: int = MAX_LOGITS,
 ) -> Float[Array, 'P 1 X J H']:
-    """Attends within each picture, to queries in chunks as ``attention.attend``."""
+    """Attends within each picture, with chunks of queries as ``attention.attend``."""
     P, _, X, J, _ = query.shape
     pair = key_values((key, value))
     (pictures,) = shard_streams((pictures[:, None],), IN_ATTENTION)
@@ -203,9 +203,9 @@ def _attend(
 
 
 class Merger(nnx.Module):
-    """Makes a token of the patches of a square.
+    """Merges the patches of a square to a token.
 
-    The norm is that of a patch, or of all patches of a square in ``after`` a tap.
+    The norm is over a patch, or over all patches of the square if ``of_square``.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class Merger(nnx.Module):
         xs = tuple(x.reshape(*x.shape[:2], -1, self.width) for x in xs)
         hidden = self.up(*(self.norm(*xs) if self.of_square else xs))
         (hidden,) = shard_streams(hidden, INSIDE_LAYERS, 'mlp')
-        # Not the approximation of the blocks.
+        # Exact, unlike the approximation in the blocks.
         (merged,) = self.down(_gelu(hidden, approximate=False))
         return merged[:, 0]
 
@@ -295,7 +295,7 @@ class VisionTower(nnx.Module):
         """Computes the features of each token, in the working dtype.
 
         Returns:
-            K features of each token: the one that the prompt reads in its place, then
+            K features of each token: first the one that replaces it in the prompt, then
             one for each tap.
         """
         vision = self.vision
@@ -321,7 +321,7 @@ class VisionTower(nnx.Module):
             return nnx.merge(graphdef, params)(x, turn, groups), None
 
         body = jax.checkpoint(run, prevent_cse=False) if self.remat else run
-        # Apart, the gradients of a split are joined; slices would be added up.
+        # The gradient of a split is a concatenation; slices would be added up.
         stops = [tap + 1 for tap in vision.taps if tap + 1 < vision.depth]
         leaves, tree = jax.tree.flatten((params, is_global))
         parts = zip(*(jnp.split(leaf, stops) for leaf in leaves), strict=True)
@@ -343,7 +343,7 @@ class VisionTower(nnx.Module):
         places: Int[Array, 'P X 2'],
         shapes: Int[Array, 'P X 2'],
     ) -> Float[Array, 'P 1 X D']:
-        """Embeds the patches and their places in the table, which spans a picture."""
+        """Embeds patches and their places in a position table that spans a picture."""
         # All frames of a still picture are equal.
         weight = self.patch_kernel[...].sum(axis=1).reshape(-1, self.vision.embed_dim)
         x = (patches[:, None].astype(self.dtype),)
@@ -364,7 +364,7 @@ class VisionTower(nnx.Module):
         return shard_streams((x,), BETWEEN_LAYERS, None)[0]
 
     def _turn(self, places: Int[Array, 'P X 2']) -> Turn:
-        """Computes the rotation of each patch: pairs turn by its row, then column."""
+        """Computes each patch's rotation, by its row and its column."""
         quarter = frequencies(
             _ROPE, head_dim=self.vision.embed_dim // self.vision.num_heads // 2
         )

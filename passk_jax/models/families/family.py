@@ -12,18 +12,20 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class VisionFamily:
-    """What a family's tower is in its ``config.json``, which then is nested.
+    """How a nested ``config.json`` describes a family's vision tower.
 
     Attributes:
         text_type: ``model_type`` of ``text_config``.
-        vision_types: those that ``vision_config`` may have, that of transformers first.
+        vision_types: values of ``model_type`` in ``vision_config``, that of
+            transformers first.
         sizes: field of ``arch.Vision`` -> the field of ``vision_config`` that has it.
         fixed: fields of ``vision_config`` and the only value that is supported.
         pieces: fields of ``arch.Vision`` that choose the pieces of the tower.
         synonyms: other names of fields of ``vision_config`` -> the published name.
-        inert: fields, there or around, that change nothing of still pictures.
+        inert: fields, in ``vision_config`` or beside it, that do not affect still
+            pictures.
         interleaved: as in :class:`~passk_jax.models.rope.Rope`.
-        flat: published files have the fields of the text around ``vision_config``.
+        flat: published files have the fields of the text beside ``vision_config``.
     """
 
     text_type: str
@@ -50,12 +52,13 @@ class Family:
             or positions.
         ropes_by_kind: layers with a window have another rope than those without.
         feed_forward: the kind of every layer, one of ``feed_forward.FEED_FORWARDS``.
-        sizes: field of ``Arch`` -> the field of ``config.json`` that has it, where the
-            family has more than hf/config.py or another one.
+        sizes: field of ``Arch`` -> field of ``config.json``, where this family differs
+            from hf/config.py.
         synonyms: other names of fields of ``config.json`` -> the published name.
         inert: fields of ``config.json`` that change no logit.
-        derives_head_dim: transformers ignores ``head_dim`` and divides the width.
-        vision: what reads pictures; ``None``: nothing.
+        derives_head_dim: transformers ignores ``head_dim`` and computes it from the
+            width.
+        vision: the tower that reads pictures; ``None``: there is none.
     """
 
     model_type: str

@@ -23,9 +23,9 @@ FAMILY = Family(
     window_fields=frozenset(
         {
             *('layer_types', 'sliding_window', 'sliding_window_pattern'),
-            # Saved by transformers, which does not read it.
+            # transformers writes this field, but does not read it.
             '_sliding_window_pattern',
-            # The base of the rope of those layers.
+            # The base of the rope of the layers with a window.
             'rope_local_base_freq',
         }
     ),

@@ -11,7 +11,7 @@ FAMILY = Family(
         'attention_bias': False,
         'attention_dropout': 0.0,
         'mlp_bias': False,
-        # More than one sums in another order.
+        # A larger value changes the order of sums.
         'pretraining_tp': 1,
     },
 )

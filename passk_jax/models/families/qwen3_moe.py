@@ -10,11 +10,11 @@ FAMILY = Family(
         'hidden_act': 'silu',
         'attention_bias': False,
         'attention_dropout': 0.0,
-        # Every layer has experts: no published model has other layers.
+        # Every layer has experts, as in all published models.
         'decoder_sparse_step': 1,
         'mlp_only_layers': [],
     },
-    # A window is one of every layer.
+    # A window applies to every layer.
     window_fields=frozenset({'sliding_window', 'use_sliding_window'}),
     feed_forward='moe',
     sizes={
@@ -28,9 +28,9 @@ FAMILY = Family(
         {
             # Fields of layers without experts.
             'intermediate_size',
-            # A field of dense models that published files have.
+            # Published files have this field of dense models.
             'max_window_layers',
-            # The router's scores among the results, and a loss on them.
+            # Options to return the router's scores, and a loss on them.
             *('output_router_logits', 'router_aux_loss_coef'),
         }
     ),

@@ -5,7 +5,7 @@ from passk_jax.models.families.family import VISION_SIZES, Family, VisionFamily
 
 VISION = VisionFamily(
     text_type='qwen3_vl_text',
-    # Published files repeat the family's name.
+    # Published files have the family's name here, too.
     vision_types=('qwen3_vl_vision', 'qwen3_vl'),
     sizes={
         **VISION_SIZES,

@@ -1,4 +1,4 @@
-"""Qwen3-VL with experts in every layer, which a checkpoint has layer by layer."""
+"""Qwen3-VL with experts in every layer; a checkpoint has one tensor per layer."""
 
 import dataclasses
 

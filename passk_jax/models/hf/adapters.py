@@ -23,8 +23,8 @@ from passk_jax.models.transformer import Transformer
 
 CONFIG, STEM = 'adapter_config.json', 'adapter_model'
 _PREFIX = 'base_model.model.'
-# Fields that change no logit, and how PEFT begins values that change some: DoRA and
-# other variants, ranks by layer, trained biases and tables.
+# Fields that change no logit. Fields besides these and the ones that we read select
+# DoRA and other variants, ranks by layer, trained biases and tables.
 _INERT = frozenset(
     {
         *('auto_mapping', 'base_model_name_or_path', 'exclude_modules'),
@@ -32,7 +32,7 @@ _INERT = frozenset(
         *('peft_version', 'qalora_group_size', 'revision', 'task_type'),
     }
 )
-# The other starts of PEFT change the base too.
+# PEFT's other initializations change the base too.
 _STARTS = (True, False, 'gaussian', 'orthogonal')
 
 
@@ -67,7 +67,7 @@ def write_adapters(
     Args:
         policy, params: the policy, and its parameters under any sharding.
         directory: an existing directory; only process 0 needs it.
-        base: directory or hub name of the base, for readers.
+        base: directory or hub name of the base, to be written into the config.
         dtype: one of ``save.DTYPES``.
     """
     adapters = {name: x for name, x in params.items() if is_adapter(name)}
@@ -100,13 +100,13 @@ def _fields(policy: Policy, base: str) -> dict[str, Any]:
 
 
 def _table(policy: Policy) -> Table:
-    """The rows of the adapters, as PEFT names their tensors."""
+    """Returns the rows of the adapters, with PEFT's names of tensors."""
     rows = Transformer.parameters(policy.arch)
     return {k: row.within(_PREFIX) for k, row in rows.items() if is_adapter(k)}
 
 
 def _modules(table: Table) -> list[str]:
-    """Returns the ends of the adapted matrices' names."""
+    """Returns the last parts of the adapted matrices' names."""
     names = [row.tensor.split('.')[-3] for row in table.values()]
     return sorted(set(names))
 
@@ -133,7 +133,7 @@ def _check(path: pathlib.Path, policy: Policy) -> None:
 
 
 def _variants(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields that ask for more than plain LoRA."""
+    """Returns the fields that request more than plain LoRA."""
     read = _INERT | {'peft_type', 'r', 'lora_alpha', 'target_modules'}
     plain = {'bias': ('none', None), 'init_lora_weights': _STARTS}
     return {

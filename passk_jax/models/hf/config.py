@@ -128,7 +128,7 @@ def hf_config_fields(
 ) -> dict[str, Any]:
     """Makes the ``config.json`` of a policy that was made from scratch.
 
-    It spells rope as before transformers 5: every version and vLLM read that.
+    It spells rope as before transformers 5, which all versions and vLLM read.
 
     Args:
         arch: the architecture.
@@ -251,7 +251,7 @@ def _arch(path: pathlib.Path, fields: dict[str, Any], **ours: Any) -> Arch:
 
 
 def _query_scalar(sizes: Mapping[str, Any], family: Family) -> int:
-    """Returns ``Arch.query_scalar``, where 0 stands for the size of a head."""
+    """Returns ``Arch.query_scalar``; 0 stands for ``head_dim``."""
     scalar = sizes['query_scalar']
     if type(scalar) is bool or scalar <= 0:
         name = family.sizes['query_scalar']
@@ -260,7 +260,7 @@ def _query_scalar(sizes: Mapping[str, Any], family: Family) -> int:
 
 
 def _sizes(family: Family) -> Mapping[str, str]:
-    """Maps fields of Arch to those of a family's config.json."""
+    """Maps fields of Arch to fields of a family's config.json."""
     return {**_SIZES, **family.sizes}
 
 
@@ -303,7 +303,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
         if family.vision:
             read['model_type'] = family.vision.text_type
         config = transformers.AutoConfig.for_model(**copy.deepcopy(read))
-    except Exception as error:  # Its validation raises several classes of its own.
+    except Exception as error:  # Its validation raises several classes of errors.
         reason = ' '.join(str(error).split())
         raise InputError(f'transformers refuses it: {reason}') from error
     hf_layers.check_base_of_windows(fields, config, family)

@@ -1,7 +1,7 @@
 """Converts between the fields of a ``config.json`` and our repeated layers.
 
-1. :func:`read_layers` reads which layers have a window, and the rope of each;
-2. :func:`addressed` computes how long a sequence they address;
+1. :func:`read_layers` reads the window and the rope of each layer;
+2. :func:`addressed` computes the longest sequence that all layers address;
 3. :func:`layer_fields` writes the windows and which layers have positions;
 4. :func:`position_fields` writes the ropes.
 """
@@ -47,7 +47,7 @@ def read_layers(
 
 
 def _turning(config: 'transformers.PreTrainedConfig', family: Family) -> list[int]:
-    """Returns for each layer whether it has rotary positions."""
+    """Returns for each layer 1 if it has rotary positions, else 0."""
     name, num_layers = 'no_rope_layers', config.num_hidden_layers
     if name not in family.window_fields:
         return [1] * num_layers
@@ -100,7 +100,7 @@ def layer_fields(arch: Arch, family: Family) -> dict[str, Any]:
         'sliding_window': window or None,
         'no_rope_layers': [int(layer.rope is not None) for layer in arch.all_layers],
     }
-    # Without the list, a family with two ropes has a pattern of its own.
+    # Without the list, a family with two ropes would use its default pattern.
     if window or family.ropes_by_kind:
         fields['layer_types'] = [KINDS[size > 0] for size in windows]
     return {key: x for key, x in fields.items() if key in family.window_fields}
@@ -110,7 +110,7 @@ def addressed(config: 'transformers.PreTrainedConfig', family: Family) -> int:
     """Computes the longest sequence in tokens that all layers address."""
     limit = config.max_position_embeddings
     if family.ropes_by_kind:
-        # A rope of some layers does not lengthen what the others address.
+        # Stretching the rope of some layers does not help the others.
         return limit
     (rope,) = set(read_ropes(config, family).values())
     return hf_rope.addressed(rope, max_positions=limit)
@@ -142,14 +142,14 @@ def position_fields(arch: Arch, family: Family, *, num_tokens: int) -> dict[str,
         published = transformers.AutoConfig.for_model(family.model_type)
         theta = published.rope_parameters[KINDS[True]]['rope_theta']
         if {rope.theta, local.theta} != {theta}:
-            # The older spelling has one base, which is that of some layers only.
+            # The older spelling has only one base.
             by_kind = dict(zip(KINDS, map(_parameters, (rope, local)), strict=True))
             return {'max_position_embeddings': num_tokens, 'rope_parameters': by_kind}
     return fields
 
 
 def _parameters(rope: Rope) -> dict[str, Any]:
-    """Makes the fields of one kind's rope, in the spelling of transformers 5."""
+    """Makes the fields of a rope, in the spelling of transformers 5."""
     scaling = hf_rope.rope_scaling(rope) or {'rope_type': rope.kind}
     return {**scaling, 'rope_theta': rope.theta}
 
@@ -157,9 +157,9 @@ def _parameters(rope: Rope) -> dict[str, Any]:
 def read_ropes(
     config: 'transformers.PreTrainedConfig', family: Family
 ) -> dict[str, Rope]:
-    """Reads the rope of layers without and with a window, by their kind.
+    """Reads the rope of each kind of layer, without and with a window.
 
-    transformers converts to its newest spelling.
+    ``config`` has transformers' newest spelling.
     """
     stated = config.rope_parameters
     options = {
@@ -195,7 +195,7 @@ def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
         inner, outer = inside.get('rope_theta'), fields.get(name)
         if inner is not None and outer is not None and inner != outer:
             raise InputError(f'{name} is {outer} and, in the rope, {inner}')
-    # The outer field matters only to kinds that read it inside the rope.
+    # The outer field matters only if ropes of this kind have it too.
     name, kind = hf_rope.ORIGINAL, rope.get('rope_type') or rope.get('type')
     inner, outer = rope.get(name), fields.get(name)
     if outer is not None and hf_rope.reads(kind, name) and inner != outer:

@@ -1,9 +1,8 @@
 """Reads and writes the ``config.json`` of a family whose models read pictures.
 
-Its fields lie in ``text_config`` and ``vision_config``, with a few around them. In some
-families the fields of the text may lie around ``vision_config``, alone or too.
-config.py handles those of the text, which :func:`text_fields` brings into the form of a
-family that reads only text.
+Its fields are in ``text_config`` and ``vision_config``, with a few beside these. Some
+families have the text's fields beside ``vision_config``, instead or as well.
+:func:`text_fields` converts them to the form of a text-only family, for config.py.
 """
 
 import math
@@ -17,7 +16,7 @@ from passk_jax.models.hf import inert_fields
 
 _TEXT, _VISION = 'text_config', 'vision_config'
 _IMAGE_TOKEN, _TIED = 'image_token_id', 'tie_word_embeddings'
-# Fields around the two sections. Tokens of videos stand in no prompt, and the template
+# Fields beside the two sections. No prompt has tokens of videos, and the chat template
 # writes those around a picture.
 _AROUND = frozenset(
     {
@@ -26,14 +25,14 @@ _AROUND = frozenset(
     }
 )
 _OUT = 'out_hidden_size'
-# Fields of Vision whose field is a list of blocks.
+# Fields of Vision that are lists of blocks in the file.
 _LISTS = {'taps', 'global_blocks'}
 # transformers adds the rope, which the family implies.
 _ROPE = {'rope_type': 'axial', 'rope_theta': 10000.0}
 
 
 def text_fields(fields: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """Returns the fields of the text; all of them in a family that reads only text.
+    """Returns the fields of the text; all fields in a text-only family.
 
     Raises:
         InputError: a field is absent, unknown or not of this family.
@@ -49,7 +48,7 @@ def text_fields(fields: Mapping[str, Any], family: Family) -> dict[str, Any]:
             )
         repeated = _repeated(fields, text, family) if parts.flat else frozenset()
         _check_names(fields, around | repeated)
-    # transformers reads the inner field of the tied head only where files were flat.
+    # transformers reads the inner field of the tied head only for flat families.
     inner = parts.flat and text.get(_TIED)
     outer = {'model_type': family.model_type, _TIED: bool(fields.get(_TIED) or inner)}
     if 'architectures' in fields:
@@ -62,13 +61,13 @@ def text_fields(fields: Mapping[str, Any], family: Family) -> dict[str, Any]:
 def _repeated(
     fields: Mapping[str, Any], text: Mapping[str, Any], family: Family
 ) -> frozenset[str]:
-    """Names the fields of the text that stand around it, too.
+    """Names the fields of the text that are also beside its section.
 
     Raises:
         InputError: a field has two values.
     """
     repeated = frozenset(fields.keys() & text.keys() - _AROUND)
-    # transformers removes windows without use from the inner ones.
+    # transformers removes unused windows from the inner fields.
     for name in sorted(repeated - family.window_fields - inert_fields.FIELDS):
         if fields[name] != text[name]:
             raise InputError(
@@ -78,7 +77,7 @@ def _repeated(
 
 
 def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
-    """Reads the sizes of the tower; ``None`` in a family that reads only text.
+    """Reads the sizes of the tower; ``None`` in a text-only family.
 
     Raises:
         InputError: a field is absent, unknown, or one that the tower does not honor.
@@ -102,7 +101,7 @@ def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
                 raise InputError(f'{name}={positions} is no square')
         for name in _LISTS & sizes.keys():
             sizes[name] = tuple(sizes[name])
-        # In Vision a 0 says that there are none.
+        # In Vision, 0 means none.
         for ours in {'table_size', 'window_size'} & sizes.keys():
             if sizes[ours] < 1:
                 raise InputError(f'{parts.sizes[ours]}={sizes[ours]} must be positive')
@@ -113,7 +112,7 @@ def vision(fields: Mapping[str, Any], family: Family) -> Vision | None:
 
 
 def nest(fields: Mapping[str, Any], arch: Arch, family: Family) -> dict[str, Any]:
-    """Makes the nested fields of fields that config.py made; undoes both readers."""
+    """Nests the fields that config.py made: the inverse of the two readers."""
     tower, parts = arch.vision, family.vision
     if tower is None or parts is None:
         return dict(fields)

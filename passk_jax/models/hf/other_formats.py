@@ -1,4 +1,4 @@
-"""Hints for models in formats that cannot be read: what they are, how to convert."""
+"""Hints for models in formats that cannot be read: names and conversions."""
 
 import pathlib
 
@@ -10,7 +10,7 @@ _VERL = (
     '--local_dir {directory} --target_dir <new directory>'
 )
 
-# Pattern of a file that only such a model has -> description, how to convert it.
+# Pattern of a file that only this format has -> description, how to convert it.
 _FORMATS = {
     'adapter_config.json': (
         'a LoRA adapter without its base',
@@ -18,7 +18,7 @@ _FORMATS = {
         'convert it with peft.AutoPeftModelForCausalLM.from_pretrained({directory!r})'
         f'.merge_and_unload(){_SAVE_PRETRAINED}',
     ),
-    # transformers cannot save what it reads from one, and its tokenizer differs.
+    # transformers cannot save a model read from GGUF, and its tokenizer differs.
     '*.gguf': (
         'a quantized model of llama.cpp',
         'download the safetensors of the model; or, of SmolLM2, in a checkout, '
@@ -84,7 +84,7 @@ _MOST = 200
 
 
 def hint(source: pathlib.Path) -> str:
-    """Makes the end of a message: which other format a source has, how to convert it.
+    """Makes the end of a message: the format of a source, and how to convert it.
 
     Args:
         source: the directory of a model, or a file.
@@ -110,9 +110,9 @@ def hint(source: pathlib.Path) -> str:
 
 
 def stand_in(path: pathlib.Path) -> str:
-    """Makes a message that says what a file is if it stands in for the real one.
+    """Describes a file that stands in for the real one, for a message.
 
-    Returns ``''`` if its first bytes are those of neither a pointer nor a web page.
+    Returns ``''`` unless it begins like a pointer or a web page.
     """
     try:
         with path.open('rb') as file:

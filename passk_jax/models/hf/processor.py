@@ -1,4 +1,4 @@
-"""Reads and writes ``preprocessor_config.json``: how a model wants its pictures."""
+"""Reads and writes ``preprocessor_config.json``: how pictures become patches."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from passk_jax.models.arch import Vision
 from passk_jax.models.hf.config import read_json, source_directory
 
 PROCESSOR = 'preprocessor_config.json'
-# Field -> the only value that is supported, which an absent field has. 3 is bicubic.
+# Field -> the only supported value, also of an absent field. 3 is bicubic.
 _FIXED: Mapping[str, Any] = {
     **{'do_resize': True, 'do_rescale': True, 'do_normalize': True},
     **{'do_convert_rgb': True, 'resample': 3},
@@ -30,7 +30,7 @@ _INERT = frozenset(
 _EDGES = {'min_pixels': 'shortest_edge', 'max_pixels': 'longest_edge'}
 
 
-# Of a resized picture, with Qwen3-VL.
+# The limit of a resized picture in Qwen3-VL.
 _MOST_PIXELS = 16_777_216
 
 
@@ -39,7 +39,7 @@ def new_processor(vision: Vision, *, max_pixels: int = 0) -> Processor:
 
     Args:
         vision: the tower.
-        max_pixels: the limit of a resized picture; 0: that of Qwen3-VL.
+        max_pixels: the limit of a resized picture; 0: the limit of Qwen3-VL.
     """
     token = (vision.patch_size * vision.merge_size) ** 2
     half = (0.5, 0.5, 0.5)
@@ -69,7 +69,7 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
     Args:
         source: a directory or a hub name.
         vision: the tower, whose patches the file must describe.
-        max_pixels: a smaller limit of a resized picture; 0: that of the file.
+        max_pixels: a smaller limit of a resized picture; 0: the limit in the file.
 
     Raises:
         InputError: no such file, or a field that is absent, unknown or not supported.
@@ -100,7 +100,7 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
 
 
 def _check_names(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
-    """Raises InputError for a field that may change a patch and is not honored."""
+    """Raises InputError for an unsupported field that may change a patch."""
     read = {'size', *_EDGES, 'rescale_factor', 'image_mean', 'image_std'}
     size = fields.get('size')
     sizes = {f'size.{k}': x for k, x in size.items()} if type(size) is dict else {}
@@ -117,7 +117,7 @@ def _check_names(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
 
 
 def _pixels(fields: Mapping[str, Any], name: str) -> int:
-    """Reads a limit, which has a name of its own in older files."""
+    """Reads a limit, which has another name in older files."""
     size = fields.get('size')
     stated = fields.get(name)
     if stated is None and isinstance(size, Mapping):

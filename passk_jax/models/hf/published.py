@@ -1,9 +1,9 @@
 """Sizes of some models, from their published ``config.json``.
 
 These are the paper's models, others of their families, SmolLM2 of configs/smollm2.py,
-and a model or two of each further family. The planner (``python -m passk_jax.plan``)
-and the tests read them where nothing can be downloaded. A model need not be here to be
-trained: a readable ``model.source`` decides by its ``config.json``.
+and one or two models of each other family. The planner (``python -m passk_jax.plan``)
+and the tests use them where nothing can be downloaded. Training needs no entry here: it
+reads the ``config.json`` of ``model.source``.
 
 Each entry holds the published fields that decide the network, and also token ids,
 context and dtype. It leaves out fields that change no logit: initialisation, caching,
@@ -55,7 +55,7 @@ def _qwen2(kv_heads: int, vocab: int, *sizes: int, tie: bool = False) -> dict[st
 
 
 # Each of these sizes has two models: Qwen2.5 and the distillate of Qwen2.5-Math. They
-# differ in rotary base, context and end token; the small distillate has its own head.
+# differ in rotary base, context and end token; the small distillate's head is untied.
 _QWEN2_1_5B = _qwen2(2, 151_936, 1536, 8960, 28, 12, tie=True)
 _QWEN2_3B = _qwen2(2, 151_936, 2048, 11_008, 36, 16, tie=True)
 _QWEN2_7B = _qwen2(4, 152_064, 3584, 18_944, 28, 28)

@@ -5,7 +5,7 @@
 2. :func:`rope_scaling` writes them as before transformers 5, which all versions and
    vLLM read;
 3. :func:`addressed` and :func:`stated_positions` convert between the longest sequence
-   and ``max_position_embeddings``, which the kinds count differently.
+   and ``max_position_embeddings``, whose meaning depends on the kind.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ def read_rope(
     Args:
         stated: the fields, with the defaults that transformers adds.
         max_positions: ``max_position_embeddings``, which yarn may use.
-        interleaved: whether sections of the family take turns.
+        interleaved: as in :class:`Rope`, if the family has sections.
 
     Raises:
         InputError: an unsupported kind, a field that its kind does not use, or an
@@ -62,7 +62,7 @@ def read_rope(
     # transformers keeps the old spelling next to the new one.
     old = fields.pop('type', kind)
     if old == 'mrope' and _SECTIONS in fields:
-        # The name of the default rope with sections.
+        # 'mrope' names the default rope with sections.
         old = kind
     if kind not in KINDS or old != kind:
         raise InputError(f'rope {stated!r}; only rope types {KINDS} are supported')
@@ -143,7 +143,7 @@ def _drop_inert(fields: dict[str, Any], kind: str) -> None:
 
 
 def _sections(fields: dict[str, Any], interleaved: bool) -> dict[str, Any]:
-    """Takes the settings of positions with three parts, if there are any."""
+    """Removes and returns the settings of positions with three parts, if any."""
     sections = fields.pop(_SECTIONS, ())
     if not sections:
         return {}
@@ -159,10 +159,7 @@ def _sections(fields: dict[str, Any], interleaved: bool) -> dict[str, Any]:
 
 
 def _yarn(fields: Mapping[str, Any], theta: float, max_positions: int) -> Rope:
-    """Makes a yarn rope with the defaults of transformers.
-
-    They are those of ``_compute_yarn_parameters``.
-    """
+    """Makes a yarn rope with transformers' defaults (``_compute_yarn_parameters``)."""
     original = fields['original_max_position_embeddings']
     factor = fields['factor']
     if factor is None:

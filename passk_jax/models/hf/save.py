@@ -1,7 +1,7 @@
 """Writes our parameters as safetensors that transformers and vLLM read.
 
 1. :func:`check_new` checks, before any work, that a directory can be made;
-2. :func:`new_directory` makes it under a temporary name until it is complete;
+2. :func:`new_directory` makes it, under a temporary name until it is complete;
 3. :func:`write_params` writes as many files as the parameters need. All hosts cast and
    gather tensor by tensor; process 0 writes file by file.
 
@@ -38,7 +38,7 @@ from passk_jax.sharding import replicated
 DTYPES = ('bfloat16', 'float32')
 """Dtypes of written weights."""
 
-# A tensor: its name, its parameters in order, and its place in their stack.
+# A tensor: its name, the parameters in it, in order, and its place in their stack.
 _Item = tuple[str, list[str], Place]
 
 _UNFINISHED = '.unfinished'
@@ -55,7 +55,7 @@ def check_new(directory: str | os.PathLike[str]) -> None:
     path = _resolved(directory)
     _check_free(path)
     with prefixed(f'{path} cannot be made', OSError):
-        # The nearest directory that exists; new_directory makes those below it.
+        # new_directory makes the missing directories below this one.
         above = next(parent for parent in path.parents if parent.exists())
         tempfile.TemporaryFile(dir=above).close()
 
@@ -64,18 +64,18 @@ def check_new(directory: str | os.PathLike[str]) -> None:
 def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | None]:
     """Yields a new directory to fill, which gets its name when the block ends.
 
-    Until then it is in the same place, as ``.<name>.<random>.unfinished``. It is
-    removed if the block raises. A killed process leaves it, and the next one warns.
+    Until then it is ``.<name>.<random>.unfinished`` in the same place. It is removed if
+    the block raises. If the process is killed, it stays, and the next process warns.
 
-    Every process enters, but only process 0 touches the disk: a late process may
-    already see the finished directory.
+    Every process must enter, but only process 0 touches the disk, because a late
+    process may already see the finished directory.
 
     Yields:
         The directory on process 0; ``None`` on the others.
 
     Raises:
-        InputError: as for :func:`check_new`; or the directory cannot get its name. Then
-            it stays, and the message says where.
+        InputError: as for :func:`check_new`; or the directory cannot get its name. It
+            then stays, and the message says where.
     """
     if jax.process_index():
         yield None
@@ -85,7 +85,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
     with prefixed(f'{path} cannot be made', OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         _warn_of_unfinished(path)
-        # In the same file system, where a rename is atomic.
+        # Renames are atomic within a file system.
         temporary = pathlib.Path(
             tempfile.mkdtemp(_UNFINISHED, f'.{path.name}.', path.parent)
         )
@@ -102,7 +102,7 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
 
 
 def _resolved(directory: str | os.PathLike[str]) -> pathlib.Path:
-    """Resolves a path; a link means its target."""
+    """Resolves a path and its links."""
     return pathlib.Path(os.path.realpath(pathlib.Path(directory).expanduser()))
 
 
@@ -142,8 +142,8 @@ def write_params(
 ) -> None:
     """Writes ``model.safetensors``, or its parts and their index.
 
-    Tied embeddings are written once. ``params`` are those of training; the other
-    arguments are those of :func:`write_tensors`.
+    Tied embeddings are written once. ``params`` are the training parameters; see
+    :func:`write_tensors` for the other arguments.
     """
     table, *_ = stored_tables(policy.arch)
     options = {'dtype': dtype, 'max_shard_bytes': max_shard_bytes}
@@ -162,7 +162,7 @@ def write_tensors(
     """Writes ``<stem>.safetensors``, or its parts and their index.
 
     Every process must call it, because all gather tensors; process 0 writes. The host
-    holds the tensors of one file at a time, a device one whole tensor.
+    holds the tensors of one file at a time, and a device holds one whole tensor.
 
     Args:
         table: names and layouts of the tensors.
@@ -173,8 +173,8 @@ def write_tensors(
         stem: how the names of the files begin.
 
     Raises:
-        InputError: an unknown dtype, a limit below 1, or parameters that are not those
-            of the table.
+        InputError: an unknown dtype, a limit below 1, or parameters that do not match
+            the table.
     """
     if unknown := params.keys() - table.keys():
         raise InputError(f'{sorted(unknown)} are none of {list(table)}')
@@ -195,7 +195,7 @@ def write_tensors(
             # transformers and vLLM require the format's framework.
             save_file(tensors, directory / name, metadata={'format': 'pt'})
             let_others_read(directory / name, 0o666)
-        # Frees these tensors before gathering those of the next file.
+        # Free these tensors before gathering those of the next file.
         del tensors
     count = sum(x.size for x in params.values())
     if len(files) > 1 and directory is not None:
@@ -238,14 +238,14 @@ def _gather_all(
 
 
 def _joined(parts: list[np.ndarray], row: Parameter) -> np.ndarray:
-    """Joins the parts of a tensor; ``row`` is that of the first one."""
+    """Joins the parts of a tensor; ``row`` is the row of the first part."""
     if row.part is None:
         return parts[0]
     return np.concatenate(parts, axis=row.dims.index((row.part.dim,)))
 
 
 def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array:
-    """Gathers the stored tensor at a place of a parameter on every device."""
+    """Gathers, on every device, the tensor at one place of a parameter's stack."""
     sharding = x.sharding
     if isinstance(sharding, NamedSharding):
         sharding = replicated(sharding.mesh)
@@ -254,7 +254,7 @@ def _gather(x: jax.Array, row: Parameter, place: Place, dtype: str) -> jax.Array
 
 @functools.cache
 def _stored(sharding: Any, dims: tuple[tuple[int, ...], ...], dtype: str) -> Any:
-    """Makes a function from parameter to tensor, compiled once for all places."""
+    """Makes the function from parameter to tensor; compiled once for all places."""
 
     def stored(x: jax.Array, *place: jax.Array) -> jax.Array:
         inner = x.shape[len(place) :]

@@ -2,8 +2,8 @@
 
 Next to a Qwen2 model, ``AutoTokenizer`` of transformers 5 silently replaces the
 pre-tokenizer of ``tokenizer.json`` with Qwen2's (see ``load_tokenizer``). So this
-module reads back what it wrote. If ids or texts differ, it adds ``auto_map``: then
-``AutoTokenizer`` skips the replacement and reads the file. Where remote code is
+module reads back the files it wrote. If ids or texts differ, it adds ``auto_map``, so
+that ``AutoTokenizer`` skips the replacement and reads the file. If remote code is
 trusted, the class that ``auto_map`` names does the same.
 """
 
@@ -33,7 +33,7 @@ def save_tokenizer(tokenizer: Tokenizer, directory: pathlib.Path) -> None:
     """Writes the tokenizer, with its chat template, next to a ``config.json``.
 
     Raises:
-        InputError: transformers reads another tokenizer from what was written.
+        InputError: transformers reads another tokenizer from the written files.
     """
     tokenizer.save_pretrained(directory)
     # transformers 4 and 5 both know the class by this name.
@@ -66,10 +66,10 @@ def _same(tokenizer: Tokenizer, directory: pathlib.Path) -> bool:
 def _deciding_fields(tokenizer: Tokenizer) -> dict[str, Any]:
     """Returns ``tokenizer.json`` without options that change neither ids nor texts."""
     fields = json.loads(tokenizer.backend_tokenizer.to_str())
-    # It changes only the offsets of tokens in a text.
+    # This option changes only the offsets of tokens in a text.
     unused = {'trim_offsets'}
     fields['pre_tokenizer'] = _byte_level_without(unused, fields['pre_tokenizer'])
-    # These change only the encoding of texts.
+    # These options change only the encoding of texts.
     unused |= {'add_prefix_space', 'use_regex'}
     fields['decoder'] = _byte_level_without(unused, fields['decoder'])
     return fields

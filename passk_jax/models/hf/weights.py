@@ -3,8 +3,8 @@
 1. :func:`stored_tables` has the names and layouts, for reading and writing.
 2. :func:`load_params` compares the stored tensors with those the policy needs, and
    reports every difference before it reads any data.
-3. Then it streams. It reads each shard of a parameter once, tensor by tensor and only
-   the slices for this host's devices, and puts it on its devices before the next.
+3. Then it streams: it reads each shard for this host's devices once, slice by slice of
+   the tensors, and puts it on its devices before it reads the next.
 
 Our layers are stacked, Hugging Face's are separate (parameters.py). config.py reads
 ``config.json``. Nothing here needs torch.
@@ -39,8 +39,8 @@ Bounds = tuple[Bound, ...]
 # How names of tensors begin in memory -> in files with short names.
 _SHORT = {'model.language_model.': 'model.', 'model.visual.': 'visual.'}
 _DTYPES = ('F32', 'F16', 'BF16')
-# Older programs stored these values, which follow from config.json. They are ignored,
-# as in transformers.
+# Older programs stored these values, which follow from config.json. We ignore them, as
+# transformers does.
 _DERIVED = re.compile(r'(.*\.)?rotary_emb\.((original_)?inv_freq|(cos|sin)_cached)')
 
 
@@ -56,8 +56,8 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
         mesh: the mesh for the parameters.
 
     Raises:
-        InputError: no such source, an unreadable file, a value that is not finite, or,
-            all in one message, every missing, unexpected, misshapen or mistyped tensor.
+        InputError: no such source, an unreadable file, a value that is not finite, or
+            missing, unexpected, misshapen or mistyped tensors (all in one message).
             With tied embeddings, an ``lm_head.weight`` that equals the token table is
             allowed. Stored frequencies of a rope are ignored.
     """
@@ -69,9 +69,9 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
 
 
 def stored_tables(arch: Arch) -> list[Table]:
-    """Makes the table for each way in which files name tensors, the written one first.
+    """Makes a table for each way in which files name tensors; save.py uses the first.
 
-    One is that of ``Transformer.parameters``, as transformers names them in memory.
+    One of them is ``Transformer.parameters``, with transformers' names in memory.
     """
     table = Transformer.parameters(arch)
     if not (arch.vision and arch.vision.short_names):
@@ -95,12 +95,12 @@ def read_tensors(
 ) -> Params:
     """Reads the parameters of these shapes from files of a directory.
 
-    The files name tensors as one of the tables does.
+    The files must name tensors as one of the tables does.
     """
     with contextlib.ExitStack() as stack:
         stored, problems = _open_tensors(directory, files, stack)
         table = max(tables, key=lambda x: len(_wanted(x, shapes).keys() & stored))
-        # Adapters have no table.
+        # Adapters have no token table.
         row = table.get('embed.embedding')
         tied = row.tensor if row else ''
         problems += _problems(stored, _wanted(table, shapes), tied)
@@ -117,7 +117,7 @@ def read_tensors(
 def _wanted(
     table: Table, shapes: dict[str, jax.ShapeDtypeStruct]
 ) -> dict[str, list[tuple[int, ...]]]:
-    """Returns the shapes that each tensor of the parameters may have, by name."""
+    """Returns the allowed shapes of each tensor of the parameters, by name."""
     return {
         table[name].tensor_at(place): [
             row.stored_shape(x.shape) for row in table[name].layouts
@@ -148,7 +148,7 @@ def _load(stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct) -> ja
 def _read(
     stored: dict[str, Any], row: Parameter, x: jax.ShapeDtypeStruct, bounds: Bounds
 ) -> np.ndarray:
-    """Reads a slice of a parameter, and nothing else of its tensors."""
+    """Reads a slice of a parameter, and only that slice of its tensors."""
     depth = len(row.stack)
     values = np.empty([stop - start for start, stop in bounds], x.dtype)
     for at in row.places(values.shape):
@@ -166,7 +166,7 @@ def _read_part(
     stored: Any, row: Parameter, shape: tuple[int, ...], bounds: Sequence[Bound]
 ) -> np.ndarray:
     """Reads a slice of a tensor, in the parameter's order of dimensions."""
-    # Only rows that lie one after another are read at one time.
+    # One read takes only consecutive rows.
     bounds, parts, slices = list(bounds), [], [slice(None)] * len(bounds)
     for first, *faster_dims in row.dims:
         for d in faster_dims:
@@ -250,7 +250,7 @@ def _open_tensors(
         twice += [f'{name} is stored twice' for name in sorted(names & set(stored))]
         stored.update({name: file.get_slice(name) for name in names})
     if unreadable:
-        # Raised now: every tensor of these files would be reported missing.
+        # Raise now, or all tensors of these files would be reported as missing.
         raise InputError(f'{directory}: ' + '; '.join(unreadable))
     return stored, twice
 
