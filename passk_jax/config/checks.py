@@ -5,7 +5,7 @@
 2. :func:`check` compares values that depend on each other, by dotted key.
 
 Every failure is an ``InputError`` that names the dotted key, the value and the choices.
-Higher layers check the names of estimators, tasks and model families, and the ranges of
+Other modules check the names of estimators, tasks and model families, and the ranges of
 an estimator's parameters, against their tables. This module does not import JAX.
 """
 
@@ -226,7 +226,7 @@ def _check_adapters(values: Mapping[str, Any]) -> None:
             f'model.lora.rank={rank} freezes the tower too: leave model.train_vision '
             'False'
         )
-    # Of a source, setup/model.py knows whether it has a tower, which is frozen too.
+    # A source may have a tower, which is frozen too; setup/model.py checks that.
     may_freeze = rank or frozen or values['model.source']
     if (dtype := values['model.frozen_dtype']) and not may_freeze:
         raise InputError(
@@ -289,7 +289,7 @@ def _check_packing(values: Mapping[str, Any]) -> None:
 
 
 def check_several_rollouts(pack_sizes: int, *, num_rollouts: int, shares: int) -> None:
-    """Raises InputError if each device has one response to a prompt: nothing to pack.
+    """Raises InputError if a device has one response per prompt: nothing to pack.
 
     Args:
         pack_sizes: ``train.pack_sizes``, not 0.
@@ -364,7 +364,7 @@ def _value(kind: Any, value: Any, path: str, known_keys: list[str]) -> Any:
 
 
 def _parameter(value: Any, path: str) -> Any:
-    """Checks a parameter of a task or an estimator, whose type no dataclass has."""
+    """Checks a parameter of a task or an estimator, whose type is declared nowhere."""
     if isinstance(value, Mapping):
         return {k: _parameter(v, f'{path}.{k}') for k, v in value.items()}
     if isinstance(value, tuple):

@@ -27,7 +27,7 @@ def from_config_dict(config: ConfigDict) -> ExperimentConfig:
 
 
 def from_json_dict(values: Mapping[str, Any]) -> ExperimentConfig:
-    """Reads parsed output of :func:`to_json`; raises as :func:`from_config_dict`."""
+    """Converts parsed :func:`to_json` output; raises like :func:`from_config_dict`."""
     return _checked(checks.build(ExperimentConfig, _lists_to_tuples(values)))
 
 

@@ -34,10 +34,10 @@ class MeshConfig:
         fsdp: shards of the parameters, among which the prompts are split too.
         rollout: replicas of the parameters that split each prompt's rollouts.
         tensor: shards of heads, MLP and vocabulary.
-        decode_tensor: these shards in sampling; must divide the key/value heads. For
-            more of them 'rollout' gives up devices, then 'fsdp'; for fewer 'rollout'
-            gets them (``models/decode_mesh.py``). A device with a smaller shard reads
-            fewer weights for every token. 0: the mesh of training.
+        decode_tensor: ``tensor`` in sampling; must divide the key/value heads. A larger
+            value takes devices from 'rollout', then from 'fsdp'; a smaller one gives
+            devices to 'rollout' (``models/decode_mesh.py``). With smaller shards, a
+            device reads fewer weights for every token. 0: the mesh of training.
     """
 
     data: int = ranged(*_AXIS)
@@ -156,7 +156,7 @@ class SamplingConfig(SamplingOptions):
         cache_dtype: ``'int8'`` holds keys and values in half the bytes of bfloat16
             (``models/quantized.py``). Responses are then drawn from another
             distribution, which ``loss.sampler_weight_cap`` corrects. Evaluations do
-            without. ``''``: the dtype of ``model.compute_dtype``.
+            not use it. ``''``: the dtype of ``model.compute_dtype``.
     """
 
     num_rollouts: int = count(1)
@@ -212,16 +212,16 @@ class TrainConfig:
         num_prompts: prompts per step.
         mini_batch_prompts: prompts per update; divides ``num_prompts``.
         epochs: how often a step uses its rollout batch, with the same mini-batches in
-            the same order. The ratio's old policy stays that of the step.
+            the same order. The ratio's old policy is always the one before the step.
         micro_batch_prompts: prompts per forward and backward pass; divides
             ``mini_batch_prompts``. It affects memory and the rounding of the result.
         micro_batch_rollouts: rollouts of each of these prompts per pass; divides
-            ``sampling.num_rollouts``; 0: all. It needs less memory than one prompt on
-            each device, but computes the prompt again in each pass.
-        packing: ``'rows'``: a pass has rows of whole responses to any prompts, dealt
+            ``sampling.num_rollouts``; 0: all. A part of the rollouts needs less memory,
+            but every pass computes the prompt again.
+        packing: ``'rows'``: a pass has rows of whole responses to any prompts, spread
             over all devices, and responses without a gradient get no backward pass;
-            ``'prompts'``: a pass has prompts with all their rollouts. It affects
-            running and compile time, and the rounding of the result.
+            ``'prompts'``: a pass has prompts with their rollouts. It affects running
+            and compile time, and the rounding of the result.
         pack_sizes: with ``packing='prompts'``, the number of compiled micro-batch
             sizes, at least 2, so that short responses share rows; 0: a row per
             response.
@@ -231,8 +231,8 @@ class TrainConfig:
         dynamic_sampling_rounds: the most extra draws of a step to replace problems
             without a signal; 0: every problem stays.
         follow_difficulty: how strongly the draw of problems follows the estimated
-            variance of their verdicts (``passk_jax.data.difficulty``), below 1; 0: by
-            epochs.
+            variance of their verdicts (``passk_jax.data.difficulty``), below 1; 0: not
+            at all, problems come in epochs.
     """
 
     steps: int = count(1)
@@ -272,9 +272,9 @@ class EvalConfig(SamplingOptions):
         final_split: the split to evaluate at step 0 and at the end; ``''``: none.
         num_problems: problems of each split (``data.subset``); 0: all.
         num_responses: responses to each problem.
-        batch_size: problems sampled at a time; 0: all, in as much memory as the keys
-            and values of a training step take. It affects time, memory and the
-            rounding of the result.
+        batch_size: problems sampled at a time; 0: all, with as much memory for keys and
+            values as a training step has. It affects time, memory and the rounding of
+            the result.
         bootstrap_samples: resamples of the problems for each interval.
         kept_responses: whole responses to record in an evaluation, spread evenly over
             all of its responses; 0: none. All parsed answers are always recorded.
@@ -319,20 +319,20 @@ class LogConfig:
             0: never. They do not change training. A diagnosis costs a forward pass of
             the batch and, for each of up to four estimators, a backward pass and the
             memory of three gradients.
-        difficulty_bins: number of bins, by the share of right responses to a problem,
-            into which a diagnosis divides the gradient, separately for right and wrong
-            responses; 0: none. A bin costs as much as two more estimators.
+        difficulty_bins: number of bins into which a diagnosis divides the gradient: by
+            the share of right responses to a problem, and separately for right and
+            wrong responses; 0: none. A bin costs as much as two more estimators.
         tensorboard: whether to write TensorBoard files.
         wandb_project: Weights & Biases project; ``''``: none.
         trackio_project: trackio project; ``''``: none.
         aliases: also shows the metrics of steps under the names of ``'trl'`` or
             ``'verl'`` (runs/aliases.py); ``''``: only under ours.
-        watchdog_seconds: limit of a phase, including compilation, for example decoding,
-            an evaluation, a step of a warm start or reading the first policy; 0: no
-            limit. After it, all processes write their stacks and exit with status 44,
-            for a restart.
-        heartbeat_seconds: how often process 0 logs the phase of each process, if one is
-            in a phase for so long; 0: never.
+        watchdog_seconds: time limit of a phase, including compilation: for example
+            decoding, an evaluation, a step of a warm start or reading the first policy;
+            0: no limit. At the limit, all processes write their stacks and exit with
+            status 44, for a restart.
+        heartbeat_seconds: if a process is in one phase for this long, process 0 logs
+            the phase of each process, and repeats this; 0: never.
     """
 
     rollouts_every: int = count(0)
@@ -351,10 +351,10 @@ class ExperimentConfig:
     """A whole experiment; see the sections.
 
     Attributes:
-        seed: seed, together with the stage, of every draw.
+        seed: with the stage, the seed of every draw.
         stage: number of earlier stages. Each stage draws its own problems, tokens and
-            noise. -1: one more than the run of ``init.checkpoint``, or else 0; a run
-            directory keeps the number.
+            noise. -1: one more than the run of ``init.checkpoint``, or 0 without it; a
+            run directory keeps the number.
         stages: a section for each later stage of this run; see ``config.stages``.
     """
 

@@ -28,9 +28,9 @@ class LossConfig:
             is its value. As a loss, k1 has no gradient in expectation.
         mask_truncated: whether the loss ignores responses that the limit cut off.
         sampler_weight_cap: largest importance weight of a token, at least 1; 0: no
-            weights. The weight is the learner's probability of the token over its
-            probability when drawn. They differ by the sampler's arithmetic and, with
-            top-p or top-k, by the probability mass that these keep.
+            weights. The weight is the learner's probability of the token divided by the
+            sampler's. They differ by rounding and, with top-p or top-k, by the
+            probability mass that these keep.
         router_aux_coef: weight of the auxiliary loss that balances the load of experts
             (``learning.expert_load.balance_loss``). Above 0, without
             ``model.replay_routing``, each update runs its batch once more.

@@ -14,10 +14,10 @@ class VisionConfig:
     Attributes:
         depth: number of blocks.
         embed_dim, num_heads, mlp_dim: sizes of a block.
-        patch_size: pixels of a side of a patch.
-        merge_size: patches of a side of a square that becomes one token.
+        patch_size: side of a patch, in pixels.
+        merge_size: side of the square of patches that becomes one token, in patches.
         table_size: rows, and columns, of the table of positions, which spans a picture.
-        taps: blocks whose outputs the first layers of the decoder read too, from 0.
+        taps: blocks, from 0, whose outputs the first layers of the decoder also read.
     """
 
     depth: int = count(0, 1000)
@@ -71,7 +71,7 @@ class LoraConfig:
 
     Attributes:
         rank: rank of each adapter; 0: no adapters, so the parameters are trained.
-        alpha: an adapter's product counts ``alpha / rank`` times.
+        alpha: ``alpha / rank`` is the factor of an adapter's product.
         targets: names of the adapted matrices in a checkpoint, or their ends, as PEFT's
             ``target_modules``: ``'q_proj'``; ``'all-linear'``: all of the layers. An
             entry may list several, separated by commas.
@@ -118,8 +118,8 @@ class ModelConfig:
             such as ``'layers.mlp.router'``.
         frozen_dtype: dtype of the parameters that training does not change, such as the
             base under adapters; ``''``: ``param_dtype``.
-        lora: adapters, which leave all parameters alone.
-        train_vision: whether training changes the tower that reads pictures, too.
+        lora: adapters, which training changes instead of the parameters.
+        train_vision: whether training also changes the tower that reads pictures.
         replay_routing: whether the learner uses the experts that sampling used for each
             token, instead of those that its router chooses.
     """

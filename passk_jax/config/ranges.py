@@ -15,7 +15,7 @@ Section = TypeVar('Section')
 def ranged(must: str, holds: Callable[[Any], bool], **metadata: Any) -> Any:
     """Makes a field without a default: ``holds`` tests a value, ``must`` describes it.
 
-    The metadata ``off`` is the field's value in runs that are older than the field.
+    ``metadata['off']`` is the field's value in runs that are older than the field.
     """
     return dataclasses.field(metadata={'must': must, 'holds': holds, **metadata})
 
@@ -49,7 +49,7 @@ def percent() -> Any:
 
 
 def decay() -> Any:
-    """Makes a field of numbers in [0, 1): the share of a running mean that stays."""
+    """Makes a field of numbers in [0, 1): the decay of a running mean."""
     return ranged('lie in [0, 1)', lambda x: 0 <= x < 1)
 
 

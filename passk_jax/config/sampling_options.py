@@ -32,7 +32,7 @@ class SamplingOptions:
     )
     top_p: float = ranged(
         'lie in [1e-6, 1]',
-        # A smaller share keeps one token of any vocabulary: greedy, though not stated.
+        # A smaller share would always keep a single token, which is greedy.
         lambda x: 1e-6 <= x <= 1,
         off=1.0,
     )

@@ -104,7 +104,7 @@ def stage_at(stages: Sequence[Stage], step: int) -> Stage:
 
 def _check_own(name: str, section: Any, steps: int) -> None:
     """Raises InputError unless the section has a valid start, reset and keys."""
-    # Dots separate keys, and JSON keys are texts.
+    # A dot would split the key, and JSON keys are texts.
     if not isinstance(name, str) or not name or '.' in name:
         raise InputError(f'stages: {name=} must be a text without dots, and not empty')
     where, choices = f'stages.{name}', [*_OWN, *SECTIONS]

@@ -27,8 +27,9 @@ from passk_jax.types import Problem, Prompts
 Encode = Callable[[Problem], list[int]]
 Overlong = Literal['drop', 'error']
 
-# Prompts are padded to a multiple of the first number, or of the second if longer than
-# it, but never past the limit. Meshes and kernels that split long prompts need this.
+# Prompts are padded to a multiple of the first number, but those longer than the second
+# to a multiple of the second, and never past the limit. Meshes and kernels that split
+# long prompts need this.
 _WIDTH_MULTIPLE, _LONG_WIDTH_MULTIPLE = 8, 128
 
 
@@ -43,7 +44,7 @@ class PromptBatch(NamedTuple):
 class TokenizedProblems:
     """The problems whose prompts are short enough, each tokenized once.
 
-    Several batch objects may share one.
+    Several objects that make batches may share it.
 
     Attributes:
         source: all problems, by index.
@@ -83,7 +84,7 @@ class TokenizedProblems:
 class Batches:
     """``batches[step]`` for any step >= 0; see :func:`make_batches`.
 
-    ``chances`` are those of :meth:`draw_by_chance`; ``None``: epochs.
+    ``chances`` are the weights of :meth:`draw_by_chance`; ``None``: epochs.
     """
 
     tokenized: TokenizedProblems
@@ -92,7 +93,7 @@ class Batches:
 
     @property
     def num_problems(self) -> int:
-        """Problems of an epoch, without those too long."""
+        """The number of problems of an epoch, without those too long."""
         return len(self.tokenized.indices)
 
     def __getitem__(self, step: int) -> PromptBatch:
@@ -144,9 +145,9 @@ def make_batches(
 ) -> Batches:
     """Makes shuffled batches, with a new order in each epoch.
 
-    An epoch ends with its last whole batch: a problem twice in a batch would use the
-    same random keys twice. Each epoch leaves out different problems. Each part of a
-    mixture has its own epochs.
+    An epoch ends with its last whole batch, because a batch with a problem twice would
+    use its random keys twice. So each epoch leaves out some problems, in turn others.
+    Each part of a mixture has its own epochs.
 
     Args:
         tokenized: the problems, from :func:`read_problems`.
@@ -225,8 +226,9 @@ def evaluation_batches(
     Args:
         source, encode, max_prompt_tokens, overlong, reader: as in
             :func:`read_problems`.
-        batch_size: problems in every batch, or what chooses it; repeats pad the last.
-        num_problems: size of a :func:`subset`, with problems too long; 0 is all.
+        batch_size: problems per batch, or a function that chooses it; repeated problems
+            pad the last batch.
+        num_problems: size of the :func:`subset`, before the length limit; 0 is all.
 
     Returns:
         Batches, each with the number of its valid rows, which come first.
@@ -276,7 +278,7 @@ def subset(
     if not num_problems:
         return source
     categories = np.array([problem.category for problem in source])
-    # Spread each category evenly over [0, 1): any prefix has its proportion.
+    # Spread each category evenly over [0, 1), so that any prefix keeps the proportions.
     places = np.zeros(len(source))
     for category in np.unique(categories):
         members = np.flatnonzero(categories == category)

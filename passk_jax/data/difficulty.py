@@ -7,8 +7,8 @@ al., arXiv:2502.12272). The paper samples responses to estimate p. Here p comes 
 earlier steps at no cost. A floor keeps every problem in the draw, because an old
 estimate may be wrong.
 
-The estimates are part of the run's memory, as is the estimator's state, and so part of
-its checkpoints. Verdicts are gathered, so every host has the same estimates.
+The estimates are a part of the run's memory, and so of its checkpoints. Verdicts are
+gathered, so every host has the same estimates.
 """
 
 from collections.abc import Sequence
@@ -43,10 +43,7 @@ def without_difficulty(memory: RunMemory) -> dict[str, Any]:
 
 
 def following(batches: Batches, memory: RunMemory, *, follow: float) -> Batches:
-    """Returns the batches, drawn by a memory's estimates if it has some.
-
-    The weights are the :func:`chances` for ``follow``.
-    """
+    """Returns the batches, drawn by :func:`chances` if the memory has estimates."""
     if _NAME not in memory:
         return batches
     return batches.draw_by_chance(chances(memory[_NAME], follow=follow))
@@ -87,8 +84,8 @@ def remember(
     Args:
         batches: batches of all problems.
         memory: the memory before the step.
-        problems: the P problems drawn for the step. Those that dynamic sampling
-            selects would bias the estimates, as their verdicts select them.
+        problems: the step's own P problems. The problems that dynamic sampling selects
+            would bias the estimates, because it selects by verdicts.
         correct: the verdicts on their responses.
     """
     if _NAME not in memory:

@@ -1,14 +1,14 @@
 """The order in which steps take problems, as rows of a table.
 
-A mixture has parts with weights. All steps together are one sequence of places. Of any
-W consecutive places from a multiple of W on, where W is the sum of the weights, a part
-of weight w gets w. Within a part there are two orders:
+A mixture has parts with weights, whose sum is W. The places of all steps form one
+sequence. Of each W places from a multiple of W on, a part of weight w gets w. Within a
+part there are two orders:
 
     epochs     a new permutation of all problems in each epoch
     chances    a weighted draw without replacement at each step
 
-Both are pure functions of the step, given the chances, so a resumed run needs no state
-of them.
+Both are pure functions of the step (and of the chances), so a resumed run needs no
+iterator state.
 """
 
 import bisect
@@ -85,7 +85,7 @@ class Order:
         rows = np.concatenate(part_orders)
         if chances is None and len(part_orders) == 1:
             return rows
-        # Mini-batches stride over the places: unshuffled, each might hold one part.
+        # Mini-batches take every U-th place: unshuffled, each might hold only one part.
         rng = np.random.default_rng((*self._seed, step, _PLACES))
         return rng.permutation(rows)
 
@@ -116,8 +116,8 @@ class Order:
 
     def _draw_epoch(self, part: int, step: int) -> np.ndarray:
         starts, rows = self._epochs[part], self._rows[part]
-        # An epoch ends with the last step that it has enough problems for. Otherwise a
-        # step could have a problem twice, whose rollouts would share their random keys.
+        # An epoch ends with the last step for which it has enough problems. Otherwise a
+        # step could have a problem twice, and the rollouts would share random keys.
         while (ends := self._end(part, starts[-1])) <= step:
             starts.append(ends)
         epoch = bisect.bisect_right(starts, step) - 1
@@ -125,7 +125,7 @@ class Order:
             self._count_places(part, s) - self._count_places(part, starts[epoch])
             for s in (step, step + 1)
         )
-        # Grain reads an index past the end as one of a later epoch.
+        # Grain takes an index past the end from a later epoch.
         places = range(epoch * len(rows) + first, epoch * len(rows) + past)
         order = self._shuffled[part]
         return rows[[_item(order, place) for place in places]]
@@ -214,7 +214,7 @@ def _item(order: 'grain.MapDataset[int]', index: int) -> int:
 
 
 def _address_part(address: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """Returns the address of a part; a source without parts has one without a name."""
+    """Returns the address of a part; without parts, the address is unchanged."""
     return (*address, zlib.crc32(name.encode())) if name else address
 
 

@@ -1,4 +1,4 @@
-"""Reads the pictures of problems, as the processor of the model does.
+"""Reads the pictures of problems, like the model's processor.
 
 1. :meth:`Processor.read` opens a picture and resizes it, so that its sides are whole
    tokens and its area is within the limits.
@@ -36,10 +36,10 @@ class Processor:
     """The settings of ``preprocessor_config.json``.
 
     Attributes:
-        patch_size: pixels of a side of a patch.
-        merge_size: a token has the patches of a square with this side.
-        min_pixels, max_pixels: limits of a resized picture.
-        mean, std: of the three colors, in [0, 1].
+        patch_size: side of a patch, in pixels.
+        merge_size: side of the square of patches that becomes one token, in patches.
+        min_pixels, max_pixels: limits of a resized picture's area.
+        mean, std: to normalize the three colors, in [0, 1].
     """
 
     patch_size: int
@@ -67,7 +67,7 @@ class Processor:
         return image.resize(self._size(*image.size), PIL.Image.Resampling.BICUBIC)
 
     def grid(self, image: PIL.Image.Image) -> Grid:
-        """Returns the rows and columns of patches of a picture that was resized."""
+        """Returns the rows and columns of patches of a resized picture."""
         return image.height // self.patch_size, image.width // self.patch_size
 
     def cut(self, image: PIL.Image.Image) -> np.ndarray:
@@ -78,12 +78,12 @@ class Processor:
         mean, std = (np.array(x, np.float32) for x in (self.mean, self.std))
         values = (values - mean) / std
         shape = rows // merge, merge, side, columns // merge, merge, side, 3
-        # The patches of a token, each with one color after another.
+        # Order by token, then patch, then color.
         values = values.reshape(shape).transpose(0, 3, 1, 4, 6, 2, 5)
         return values.reshape(rows * columns, 3 * side**2)
 
     def _size(self, width: int, height: int) -> tuple[int, int]:
-        """Computes width and height after resizing, as transformers."""
+        """Computes width and height after resizing, like transformers."""
         if max(width, height) > _MAX_ASPECT * min(width, height):
             raise InputError(
                 f'{width} x {height} pixels are too narrow: one side may be at most '
@@ -144,9 +144,9 @@ class PictureReader:
     """Reads the pictures of problems for a model.
 
     Attributes:
-        processor: of the model; ``None``: it reads only text.
+        processor: the model's processor; ``None``: it reads only text.
         image_token: the id in the place of a picture.
-        blank: whether every picture is black, as large as it is.
+        blank: whether pictures of the same size, but black, replace all pictures.
     """
 
     processor: Processor | None = None
@@ -200,7 +200,7 @@ class PictureReader:
         return np.concatenate(list(map(self.processor.cut, self._read(problem))))
 
     def padded(self, num_patches: int) -> int:
-        """Returns X: so many patches, rounded up."""
+        """Returns X: ``num_patches`` rounded up."""
         assert self.processor is not None
         multiple = _TOKENS * self.processor.merge_size**2
         return -(-num_patches // multiple) * multiple
@@ -226,7 +226,7 @@ class Pictured:
 
     Attributes:
         reader: reads them.
-        grids: those of each row of the split.
+        grids: the pictures' grids of each row of the split.
     """
 
     reader: PictureReader
@@ -270,8 +270,8 @@ def split_at_pictures(problem: Problem, text: str, *, reads: bool) -> list[str]:
     Args:
         problem: has the pictures.
         text: the user's turn.
-        reads: whether the policy reads pictures; if not, a text without pictures has no
-            places for any.
+        reads: whether the policy reads pictures. If not, and the problem has no
+            pictures, markers in the text are plain text.
 
     Raises:
         InputError: there are more or fewer places than pictures.

@@ -20,13 +20,13 @@ def picture_positions(
 ) -> np.ndarray:
     """Computes time, row and column of each token.
 
-    The three are equal in text, where they count on by 1. In a picture that begins at
-    position p, the time is p, and row and column are p plus those of the token. The
-    text after it begins at p plus the longer side.
+    In text, all three are equal and increase by 1. In a picture that begins at position
+    p, the time is p, and row and column are p plus the token's row and column in the
+    picture. The text after it begins at p plus the longer side.
 
     Args:
-        tokens: of the prompt.
-        grids: of its pictures, in order.
+        tokens: the prompt's tokens.
+        grids: the grids of its pictures, in order.
         image_token: the id in the place of each token of a picture.
         merge_size: side of the square of patches of a token.
 
@@ -34,8 +34,8 @@ def picture_positions(
         ``[S, 3]`` int32.
 
     Raises:
-        InputError: the prompt does not have as many tokens for a picture as it needs,
-            between text.
+        InputError: the runs of picture tokens do not fit the pictures, or the prompt
+            ends in a picture.
     """
     is_picture = np.append(tokens == image_token, False)
     borders = np.flatnonzero(np.diff(is_picture.astype(int), prepend=0))
