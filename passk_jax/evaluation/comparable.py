@@ -25,8 +25,8 @@ class Evaluation:
         chosen: whether the file was found in a run directory; else a user named it.
         seed: seed of the run that contains the file; ``None`` outside of a run.
         counts: problem id -> (n responses, c correct ones).
-        problems: problem id -> (category, digest). Old records have no digest, records
-            of other programs neither; ``None`` stands for what is missing.
+        problems: problem id -> (category, digest). Old records have no digest, and
+            records of other programs have neither; ``None`` if missing.
     """
 
     file: pathlib.Path
@@ -91,7 +91,7 @@ def check_alike(arms: Mapping[str, Sequence[Evaluation]]) -> None:
 
 def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
     """Raises InputError if one problem id stands for different problems."""
-    # A record may lack a mark; compare those that have it.
+    # A record may lack the category or the digest; compare those that have it.
     first_marks: dict[tuple[int, int], tuple[Any, pathlib.Path]] = {}
     for evaluation in evaluations:
         for problem, marks in evaluation.problems.items():

@@ -22,7 +22,7 @@ COVERAGES = tuple(i / 20 for i in range(1, 21))
 """The values of tau at which Cover@tau is compared."""
 
 _LEVEL = 0.95
-# Of the bootstrap of the problems.
+# The resamples and the seed of the paired bootstrap.
 _SAMPLES, _SEED = 2000, 0
 
 
@@ -193,7 +193,7 @@ def solved(arms: Sequence[Arm]) -> dict[str, list[int]]:
 
 
 def _bootstrap_means(values: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Bootstraps means ``[samples, M]`` of each ``[P, M]``, all by one draw."""
+    """Bootstraps means ``[samples, M]`` of each ``[P, M]``, with the same draws."""
     rng, num_problems = np.random.default_rng(_SEED), len(values[0])
     means: list[list[np.ndarray]] = [[] for _ in values]
     for _ in range(0, _SAMPLES, 100):
@@ -206,7 +206,7 @@ def _bootstrap_means(values: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _estimate(mean: float, drawn: np.ndarray, *, num_problems: int) -> Estimate:
     if num_problems < 2:
-        # Every resample of one problem is that problem, so there is no interval.
+        # All resamples of a single problem are equal, so there is no interval.
         return Estimate(mean, np.nan, np.nan)
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return Estimate(mean, float(low), float(high))

@@ -121,7 +121,7 @@ class Evaluate:
 def _digest(problem: Problem) -> str:
     """Computes the digest that identifies a problem by its data and category.
 
-    Prompts may differ. So may ``id``, the number that a benchmark gives its problem.
+    It ignores the prompt, and ``id``, a benchmark's number of the problem.
     """
     data = {key: value for key, value in problem.data.items() if key != 'id'}
     # JSON turns keys into text first: keys of several types cannot be sorted.
@@ -157,7 +157,7 @@ class ProblemMetric:
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
     # The paper's metric: distinct wrong answers as a share of all wrong responses;
-    # undefined if none is wrong. It rises as fewer are wrong, whatever the answers.
+    # undefined if none is wrong. It rises as fewer are wrong, even for equal answers.
     'answer_diversity': ProblemMetric(
         lambda responses: metrics.answer_diversity(
             responses.verdicts.parsed, responses.verdicts.correct
@@ -219,7 +219,8 @@ returns ``[P]`` values for each setting, whose mean is ``<name>_<setting>``.
 def metric_names(num_responses: int) -> set[str]:
     """Returns the names of an evaluation's metrics, without those of categories.
 
-    It includes the verifier's failures, which only tasks with the shared pool report.
+    It includes the verifier's failures, which only tasks with the shared pool of
+    verifiers report.
     """
     one = {'category': '', 'n': num_responses, 'c': 0, 'response_length': 1.0}
     one |= {'correct': [False] * num_responses, 'parsed': [''] * num_responses}
@@ -254,9 +255,10 @@ def _records(
     first: int,
     kept_indices: set[int],
 ) -> list[Record]:
-    """Makes the records of problems number ``first`` and up.
+    """Makes the records of a batch, whose first problem has the number ``first``.
 
-    The responses of ``kept_indices``, which counts all responses, keep their texts.
+    ``kept_indices`` selects the responses to record as text, by their numbers in the
+    whole evaluation.
     """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
     num_responses = correct.shape[1]

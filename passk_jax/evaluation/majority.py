@@ -85,14 +85,14 @@ def _majority_wins(
 ) -> np.ndarray:
     """Computes the probability that k responses vote and a right answer wins.
 
-    Let every response enter the vote independently with one probability. Given that k
-    enter, they are a uniform k-subset, and the answers' votes are independent. So for
-    each number of winning votes, a polynomial in (votes so far, answers with that many
-    votes) is a product over the answers with enough responses. Its coefficients are
-    probabilities, so nothing cancels at any N.
+    Let every response enter the vote independently with the same probability. Then the
+    answers' votes are independent, and if k responses enter, they are a uniform
+    k-subset. So for each number of winning votes, a polynomial in (votes so far,
+    answers with that many votes) is a product over the answers with enough responses.
+    Its coefficients are probabilities, so no digits cancel at any N.
 
     Args:
-        answers, correct: those of the problem's N responses.
+        answers, correct: answers and verdicts of the problem's N responses.
         odds: for each s up to N, the probabilities that 0 .. s of s responses enter.
         most: the largest k needed.
 
@@ -114,7 +114,7 @@ def _majority_wins(
         unable = len(answers) - sum(size for size, _ in contenders)
         credited = _credit_of_winners(contenders, odds, winning=winning, most=most)
         wins[: len(credited) + unable] += np.convolve(credited, odds[unable])
-    # With more votes than the second camp has responses, the largest wins alone.
+    # With more votes than any other answer has responses, the largest camp wins alone.
     alone = odds[largest] * (np.arange(largest + 1) > second)
     return wins + share * np.convolve(alone, odds[len(answers) - largest])
 
@@ -128,8 +128,11 @@ def _credit_of_winners(
 ) -> np.ndarray:
     """Computes probability times credit of the winners, by the votes of these camps.
 
+    A camp is the responses with one answer.
+
     Args:
-        camps: (responses, share of them that is right), at least ``winning`` responses.
+        camps: for each, its number of responses, at least ``winning``, and the share
+            that is right.
         odds: as in :func:`_majority_wins`.
         winning: votes of each winner; tied winners win with equal probability.
         most: the largest number of votes needed.

@@ -184,7 +184,7 @@ def rarefied_diversity(
     diversities = np.full(len(all_wrong), np.nan)
     for problem, wrong in enumerate(all_wrong):
         if len(wrong) >= size:
-            # For each answer: how many wrong responses have another one.
+            # How many wrong responses have each answer.
             camps = np.array(list(collections.Counter(wrong).values()))
             absent = _share_of_groups(len(wrong) - camps, np.array(len(wrong)), k=size)
             diversities[problem] = (1 - absent).sum()

@@ -1,4 +1,4 @@
-"""The tasks of ``evaluate --task``, and which of their problems are new to a run."""
+"""The tasks of ``evaluate --task``, and which of their problems a run has not seen."""
 
 import contextlib
 import dataclasses
@@ -29,7 +29,8 @@ def read_tasks(
         which: names, config files and classes in files, separated by commas; ``None``:
             no other task.
         data: the run's data settings; a config file has its own.
-        data_dir: replaces ``dir`` in either; ``None`` leaves it.
+        data_dir: replaces ``data.dir`` of the run and of config files; ``None`` does
+            not.
 
     Raises:
         InputError: an unknown name, a file that cannot be read, or a name that occurs

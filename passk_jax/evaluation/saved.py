@@ -1,8 +1,8 @@
 """The files that ``python -m passk_jax.evaluate`` writes, and when it replaces them.
 
 ``<name>.jsonl`` has a record for each problem. ``<name>.json`` has the settings, the
-metrics, and how many problems were left out. It is written last: without it, the
-evaluation was interrupted.
+metrics, and how many problems were left out. It is written last, so if it is missing,
+the evaluation was interrupted.
 """
 
 import hashlib
@@ -51,7 +51,8 @@ def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
         settings: the settings that decide the results, as JSON values.
 
     Raises:
-        InputError: one with other settings exists; the message lists the differences.
+        InputError: an evaluation with other settings exists; the message lists the
+            differences.
     """
     file, rows = pathlib.Path(f'{path}.json'), pathlib.Path(f'{path}.jsonl')
     if not file.exists():
@@ -74,7 +75,7 @@ def write(
 ) -> None:
     """Writes the records of an evaluation and its summary: settings and metrics."""
     lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
-    # Old settings must not stand beside new records.
+    # Never leave old settings beside new records.
     pathlib.Path(f'{path}.json').unlink(missing_ok=True)
     atomic_write_text(f'{path}.jsonl', lines)
     atomic_write_text(f'{path}.json', json.dumps(summary, indent=2) + '\n')

@@ -61,8 +61,8 @@ def check_params(shapes: Mapping[str, Any], mesh: Mesh, *, sizes: Any) -> None:
 def device_bytes(device: jax.Device) -> int:
     """Returns the memory of a device in bytes, in steps of 256 MiB.
 
-    It is the least of all processes, and every process must call it: their programs
-    depend on it. CPU devices share the memory of their host.
+    This is the smallest value of all processes, because their programs depend on it.
+    Every process must call it. CPU devices share the memory of their host.
     """
     limit = (device.memory_stats() or {}).get('bytes_limit')
     limit = limit or host_bytes() // len(jax.local_devices())

@@ -36,7 +36,7 @@ from passk_jax.tasks.abilities import Demonstrations
 
 LARGE_RATE = 3e-4
 """A warm start's learning rate above this suits only a policy from scratch."""
-# In bytes. Some file systems and services allow no longer directory name.
+# In bytes: some file systems and services do not allow longer names.
 _LONGEST_NAME = 200
 
 
@@ -68,8 +68,8 @@ def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
 def may_grow(config: ExperimentConfig) -> dict[str, str]:
     """Returns ``train.steps``, which a resumed run may raise, or why it may not.
 
-    The longer run equals a run that had so many steps from the start. It drops the
-    evaluations that only the old last step asked for.
+    The longer run equals a run that had this many steps from the start. It drops
+    evaluations that were due only because the old last step was the last.
     """
     longer = dataclasses.replace(
         config, train=dataclasses.replace(config.train, steps=config.train.steps + 1)
@@ -191,7 +191,7 @@ def check_evaluation(config: ExperimentConfig) -> None:
     Raises:
         InputError: they do not fit.
     """
-    # All problems are at least one.
+    # 0 means all problems, which are at least one.
     size = config.eval.batch_size or config.eval.num_problems or 1
     sizes = {'eval.batch_size': size, 'eval.num_responses': config.eval.num_responses}
     tokens = config.sampling.max_response_tokens
@@ -299,8 +299,8 @@ def warn_of_conversion(policy: Policy) -> None:
 def check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
     """Raises InputError if a device has too few responses to a problem to pack them.
 
-    The configuration cannot check this, as it may leave an axis size to the number of
-    devices.
+    The checks of the configuration cannot know this, because an axis size may depend on
+    the number of devices.
     """
     if sizes := config.train.pack_sizes:
         num_rollouts = config.sampling.num_rollouts

@@ -1,8 +1,8 @@
-"""How many problems an evaluation samples at a time, and in how much memory.
+"""The batch size of an evaluation, and its memory for keys and values.
 
 ``eval.batch_size=0`` samples all problems in one call. Prompts then run as rows become
-free, so the keys and values of a training step's rollouts leave enough memory, whatever
-the number of problems.
+free, so the memory that a training step has for keys and values is enough for any
+number of problems.
 """
 
 from absl import logging
@@ -14,7 +14,7 @@ from passk_jax.data.batches import TokenizedProblems
 from passk_jax.models.policy import Policy
 from passk_jax.setup import capacity, memory, model
 
-# Of the memory of a device, the part that an evaluation takes is at most one of these.
+# Keys and values of an evaluation take at most 1 / _LARGEST_PART of a device's memory.
 _LARGEST_PART = 2
 
 
@@ -24,11 +24,11 @@ def batch_size(
     decode_mesh: Mesh,
     tokenized: TokenizedProblems,
 ) -> int:
-    """Returns the problems of a batch: those of the configuration, or all.
+    """Returns the number of problems in a batch: ``eval.batch_size``, or all.
 
-    All are a multiple of the mesh, and so of that of sampling. Their pictures are on
-    the devices together, and responses that the mesh of sampling does not divide cannot
-    wait. Then a batch is no larger than one of training.
+    All problems are rounded up to a multiple of the mesh's shards. A batch is no larger
+    than a training batch if problems have pictures, which devices hold all at once, or
+    if responses cannot wait, because the mesh of sampling does not divide them.
     """
     return count_together(
         config.eval,
@@ -53,9 +53,9 @@ def count_together(
 
     Args:
         evaluation: the section ``eval``.
-        num_problems: of the evaluation.
-        shares, rollout_shares: of the mesh's problems, and of the responses to one in
-            sampling.
+        num_problems: problems of the evaluation.
+        shares, rollout_shares: shards of the problems on the mesh, and shards of the
+            responses to a problem in sampling.
         of_step: P and N of a training step.
         pictured: whether the problems have pictures.
     """
@@ -71,16 +71,17 @@ def count_together(
 
 
 def can_wait(evaluation: EvalConfig, rollout_shares: int) -> bool:
-    """Returns whether responses wait for free rows: each share has as many of them."""
+    """Returns whether responses can wait for rows: all shards have equally many."""
     return evaluation.num_responses % rollout_shares == 0
 
 
 def cache_limit(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the most bytes of an evaluation's keys and values; 0: no limit.
 
-    It is that of a training step, but a response fits, which is larger than training's
-    as int8. It is at most a part of the memory: a run may be evaluated on smaller
-    devices.
+    This is ``sampling.max_cache_bytes``. If that is 0, an evaluation of all problems at
+    once gets the memory of a training step's keys and values, and enough for one
+    response: training may hold them as int8. The limit is at most a part of the
+    device's memory, because a run may be evaluated on smaller devices.
     """
     limit = config.sampling.max_cache_bytes
     waits = can_wait(config.eval, sharding.count_shards(mesh, 'rollouts'))
@@ -94,7 +95,7 @@ def cache_limit(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
 def warn_of_idle_devices(config: ExperimentConfig, mesh: Mesh) -> None:
     """Warns of an evaluation that decodes much less at a time than a training step.
 
-    On CPU devices, which share a host, it does not.
+    It does not warn on CPU devices, which share a host.
     """
     if mesh.size == 1 or mesh.devices.flat[0].platform == 'cpu':
         return

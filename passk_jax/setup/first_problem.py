@@ -1,7 +1,7 @@
-"""What a run says before it trains: its first problem, and the verdict on the gold.
+"""Logs the first problem before a run trains, and the verdict on its gold.
 
-This shows a wrong field, a chat template that hides the question, or a verifier that
-rejects the right answer, before any policy is made.
+This reveals a wrong field, a chat template that hides the question, or a verifier that
+rejects the right answer, before any policy is made. A gold is a problem's right answer.
 """
 
 import numpy as np
@@ -40,8 +40,8 @@ def show_first_problem(
 ) -> str:
     """Logs the prompt of the first problem and the verdict on its gold.
 
-    Judges the first problem of every category, because each file, data set or size has
-    its category.
+    Judges the first gold of every category, because files, data sets and sizes differ
+    in category.
 
     Args:
         task: the task of the problems.

@@ -27,7 +27,7 @@ def check_golds(
         task: the task; one without the ability ``Golds`` has no golds to check.
         problems: the problems of a split.
         split: the split's name, for messages.
-        max_share: the largest share of a category's golds that may be unparsed.
+        max_share: the largest allowed share of unparsed golds in a category.
 
     Raises:
         InputError: a category exceeds ``max_share``.

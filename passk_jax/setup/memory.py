@@ -1,4 +1,4 @@
-"""Memory of a run: the KV cache on any device, and everything on a CPU.
+"""The memory of a run: its KV cache on any device, and all of its memory on a CPU.
 
 ``python -m passk_jax.plan`` computes a run's memory on accelerators, from compiled
 programs.
@@ -24,7 +24,7 @@ from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.setup.capacity import host_bytes
 from passk_jax.setup.model import as_evaluated
 
-# Problems, and responses to each.
+# The number of problems, and of responses to each.
 Sizes = tuple[int, int]
 _LESS = (
     ': smaller train.micro_batch_prompts, sampling.max_cache_bytes or '
@@ -58,9 +58,9 @@ def warn_of_memory(
 def estimate_memory(
     config: ExperimentConfig, policy: Policy, mesh: Mesh, *, prompt_tokens: int
 ) -> dict[str, int]:
-    """Estimates the bytes that training holds on one device of the host's memory.
+    """Estimates the bytes of each part of training's memory on one CPU device.
 
-    Returns the bytes of each part. Every response counts with its maximum length.
+    Every response counts with its maximum length.
     """
     arch, train, sampling = policy.arch, config.train, config.sampling
     num_rollouts = train.micro_batch_rollouts or sampling.num_rollouts
@@ -70,7 +70,7 @@ def estimate_memory(
         # A warm start processes its batch in one pass.
         batch = config.init.warm_start.batch_size * (prompt_tokens + limit)
         tokens = max(tokens, batch)
-    # Values of each position and layer: residual streams and norms, queries, keys and
+    # Values per position and layer: residual streams and norms, queries, keys and
     # values, and the feed-forward block.
     layer = 6 * arch.embed_dim + 3 * arch.mlp_dim
     layer += 2 * (arch.num_heads + arch.num_kv_heads) * arch.head_dim
@@ -87,9 +87,10 @@ def estimate_memory(
 
 
 def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
-    """Counts the weights, and two moments and the gradient of trained ones, as float32.
+    """Counts the bytes of weights, and of moments and gradients of trained ones.
 
-    With adapters, sampling copies the base, and a warm start trains all of it.
+    Moments and gradients are float32. With adapters, sampling copies the base, and a
+    warm start trains all of it.
     """
 
     def count(params: Mapping[str, jax.ShapeDtypeStruct]) -> int:
@@ -142,7 +143,7 @@ def training_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
 def least_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Returns the KV cache of a device that decodes one response at a time, in bytes.
 
-    Other problems wait for it.
+    The cache includes the prompts of the next problems.
     """
     num_prompts, num_rollouts = _shares(mesh)
     sizes = 2 * num_prompts, num_rollouts
@@ -150,7 +151,7 @@ def least_cache(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
 
 
 def _shares(mesh: Mesh) -> Sizes:
-    """Returns how many shards a mesh makes of problems and of responses to one."""
+    """Returns a mesh's shards of problems, and of the responses to a problem."""
     count = functools.partial(sharding.count_shards, mesh)
     return count('batch'), count('rollouts')
 
@@ -158,7 +159,7 @@ def _shares(mesh: Mesh) -> Sizes:
 def _cache(
     name: str, sizes: Sizes, config: ExperimentConfig, policy: Policy, mesh: Mesh
 ) -> int:
-    """Returns the KV cache of a device for a batch, whose name an error gives."""
+    """Returns the KV cache of a device for a batch; ``name`` is for errors."""
     limit = config.sampling.max_cache_bytes
     try:
         work, size = _fit(sizes, config, policy, mesh, limit=limit)
@@ -170,7 +171,7 @@ def _cache(
 def _fit(
     sizes: Sizes, config: ExperimentConfig, policy: Policy, mesh: Mesh, *, limit: int
 ) -> tuple[Work, Size]:
-    """Fits what a device decodes at a time of a batch into so many bytes; 0: all."""
+    """Fits a device's part of a batch into ``limit`` bytes; 0: no limit."""
     with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
         return sampler.fit_grid(
             policy,

@@ -122,17 +122,17 @@ def make_policy(
 
 
 def converts_cache(policy: Policy) -> bool:
-    """Returns whether every token of decoding converts all keys and values from int8.
+    """Returns whether every decode step converts all keys and values from int8.
 
-    The kernel of splash converts on the chip.
+    The splash kernel converts them on the chip instead.
     """
     return policy.quantizes_cache and policy.arch.attention != 'splash'
 
 
 def as_evaluated(policy: Policy) -> Policy:
-    """Returns a policy as evaluations sample from it, with keys and values as they are.
+    """Returns a policy as evaluations sample from it: without int8 keys and values.
 
-    Nothing learns from their routing.
+    It does not record routing, because no learner replays it.
     """
     return dataclasses.replace(policy, replay_routing=False, quantizes_cache=False)
 
@@ -149,14 +149,14 @@ def from_scratch(config: ModelConfig, *, vocab_size: int, image_token: int = 1) 
 
 
 def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
-    """Returns the parameters that training leaves alone.
+    """Returns the names of the parameters that training does not change.
 
-    They are those that ``model.frozen`` names, and the tower unless
-    ``model.train_vision``; with adapters, the base.
+    These are the entries of ``model.frozen``, the tower unless ``model.train_vision``,
+    and with adapters the whole base.
 
     Raises:
-        InputError: an entry names none, all are frozen, or ``model.frozen_dtype`` or
-            ``model.train_vision`` is of parameters that there are not.
+        InputError: an entry names no parameter, all are frozen, or
+            ``model.frozen_dtype`` or ``model.train_vision`` affects no parameter.
     """
     if config.train_vision and not arch.vision:
         raise InputError(
@@ -187,11 +187,10 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
 
 
 def make_reader(config: ModelConfig, data: DataConfig, arch: Arch) -> PictureReader:
-    """Makes what reads the pictures of problems, if the policy does.
+    """Makes the reader of problems' pictures, for a policy with or without a tower.
 
     Raises:
-        InputError: the model says nothing of how to prepare a picture, or it needs
-            another preparation.
+        InputError: the model has no processor file, or one that is not supported.
     """
     if arch.vision is None:
         return PictureReader()
@@ -205,7 +204,7 @@ def make_reader(config: ModelConfig, data: DataConfig, arch: Arch) -> PictureRea
 
 
 def check_pictures(data: DataConfig, arch: Arch) -> None:
-    """Raises InputError for a setting of pictures if the policy reads only text."""
+    """Raises InputError for a picture setting if the policy reads only text."""
     for name in ('max_picture_pixels', 'blank_pictures'):
         if (value := getattr(data, name)) and not arch.vision:
             raise InputError(

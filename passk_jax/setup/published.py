@@ -1,7 +1,7 @@
 """The configuration that ``evaluate --model`` uses for a published model.
 
-The model replaces that of the first config file in ``--task``, or else of
-``configs/base.py``. The evaluation is that of a run before its first step.
+The model replaces the model of the first config file in ``--task``, or else of
+``configs/base.py``. The evaluation is like a run's evaluation before its first step.
 """
 
 import dataclasses
@@ -19,8 +19,8 @@ from passk_jax.setup.capacity import device_bytes
 from passk_jax.tasks import task_class
 
 _WEIGHTS = ('*.json', '*.safetensors')
-# The KV cache may take this fraction (1 / _CACHE_SHARE) of a device's memory, and on a
-# CPU a batch has at most _CPU_BATCH problems.
+# The KV cache may take 1 / _CACHE_SHARE of a device's memory. On a CPU, a batch has at
+# most _CPU_BATCH problems.
 _CACHE_SHARE, _CPU_BATCH = 4, 8
 
 

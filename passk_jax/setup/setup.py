@@ -75,7 +75,7 @@ class Setup:
         stop_tokens: ids that end a response; the first also ends a demonstration.
         policy: the policy without its parameters.
         mesh: the device mesh.
-        decode_mesh: its devices, as sampling splits them.
+        decode_mesh: the same devices, as sampling splits them.
         training: the training problems read so far, by the settings that select them.
     """
 
@@ -339,7 +339,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
         config.model, config.sampling, arch, num_tokens=num_tokens
     )
     memory.check_cache(config, policy, decode_mesh)
-    # It refuses a loss of experts without experts, before any weights are read.
+    # This rejects a loss that balances experts without experts, before reading weights.
     for stage in stages_of(config):
         BatchLoss.configured(policy, stage.config.loss, stage.config.sampling)
     sizes = config.model.source or config.model.arch
