@@ -124,7 +124,7 @@ def _explanation(error: BaseException) -> str | None:
         return f'out of memory ({message}): python -m passk_jax.plan says what fits'
     if not isinstance(error, OSError):
         return None
-    # Only errors of the system have a number; libraries raise OSErrors without one.
+    # Errors of the system have a number; libraries raise OSErrors without one.
     if error.errno is None:
         return None
     return f'{error.filename}: {error.strerror}' if error.filename else error.strerror

@@ -35,8 +35,8 @@ def use_source(config: ConfigDict, path: str, arguments: Sequence[str]) -> None:
 
     The flag is ``--config.model.source=SOURCE``, a Hugging Face directory or a hub
     name; without it, nothing changes. A model with sizes in the file loses these sizes,
-    its family and its tokenizer. If the file defines ``use_source(config)``, that
-    changes what else the model needs.
+    its family and its tokenizer. If the file defines ``use_source(config)``, this
+    function makes the other changes for the model.
 
     Args:
         config: the file's configuration.
@@ -146,11 +146,11 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
 
 
 def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:
-    """Makes the last of several values count, as for every other flag."""
+    """Makes the last of several values win, as for every other flag."""
     parse = flag.parse
 
     def replace(arguments: Any) -> None:
-        # Without this, a flag that is present adds to its value.
+        # Otherwise a repeated flag adds to its value.
         flag.present = 0
         parse(arguments)
 

@@ -52,8 +52,8 @@ def importable(file: str) -> Iterator[None]:
     """Lets a config file import the package's configs: ``from configs import base``.
 
     If the file is in a folder ``configs``, modules of that folder take precedence. On
-    exit, ``configs`` is what it was before; if the process had not imported it, the
-    file's stays.
+    exit, ``configs`` is the same module as before; if the process had not imported one,
+    the file's module stays.
     """
     parents = pathlib.Path(file).resolve().parents
     folders = [str(folder) for folder in parents if folder.name == 'configs'][:1]

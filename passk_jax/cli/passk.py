@@ -38,7 +38,7 @@ def main() -> None:
         near = checks.nearest(name, COMMANDS) or list(COMMANDS)
         sys.stderr.write(f'error: unknown command {name!r}; try {", ".join(near)}\n')
         sys.exit(EXIT_ERROR)
-    # python -m adds it too, but first, where its files could hide packages.
+    # python -m adds this directory first, where its files could hide packages.
     sys.path.append(os.getcwd())
     sys.argv = [f'passk {name}', *arguments]
     runpy.run_module(f'passk_jax.{name}', run_name='__main__', alter_sys=True)

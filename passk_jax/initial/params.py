@@ -108,11 +108,11 @@ def initial_params(
 
 
 def _base_of(policy: Policy, init: InitConfig) -> Policy:
-    """Returns the policy without adapters, as its parameters are made."""
+    """Returns the policy without adapters whose parameters are made first."""
     if policy.arch.lora is None:
         return policy
     if init.kind == 'warm_start':
-        # It trains the base, in the dtype of trained parameters.
+        # A warm start trains the base, in the dtype of trained parameters.
         return dataclasses.replace(policy.base, frozen=frozenset(), frozen_dtype='')
     return policy.base
 
@@ -123,11 +123,11 @@ def add_adapters(
     """Adds adapters to the parameters of :func:`initial_params`, if ``policy`` has any.
 
     Args:
-        policy, mesh: as there.
-        params: the parameters of the base, which get the dtype of frozen ones.
-        source: a PEFT directory with the adapters; ``''``: new ones, which change
+        policy, mesh: as in :func:`initial_params`.
+        params: the parameters of the base, which get the dtype of frozen parameters.
+        source: a PEFT directory with the adapters; ``''``: new adapters, which change
             nothing yet.
-        seed: of new ones.
+        seed: the seed of new adapters.
 
     Raises:
         InputError: the directory does not fit the policy.
@@ -162,7 +162,7 @@ def _fingerprint(
         'chat_date': data.chat_date if data.chat_date != CHAT_DATE else '',
         'frozen': sorted(policy.frozen),
         'few_shot': list(data.few_shot),
-        # In a list, because no words are other ones than the task's.
+        # A list, because an empty instruction differs from the task's own.
         'instruction': [data.instruction] if data.instruction != 'task' else [],
         'max_picture_pixels': data.max_picture_pixels,
         'blank_pictures': data.blank_pictures,
@@ -170,7 +170,7 @@ def _fingerprint(
     }
     # No sampler chose the experts of a demonstration.
     without = (*ONLY_ROUNDING, 'model.replay_routing', 'model.lora')
-    # It rounds only frozen parameters, and those under adapters are trained here.
+    # frozen_dtype rounds only frozen parameters; a warm start trains those of a base.
     without += () if policy.frozen else ('model.frozen_dtype',)
     return {
         'seed': demonstrations.seed,
@@ -179,21 +179,21 @@ def _fingerprint(
         'warm_start': dataclasses.asdict(demonstrations.warm_start),
         'max_prompt_tokens': data.max_prompt_tokens,
         'max_response_tokens': demonstrations.max_response_tokens,
-        # Left out if off, as in warm starts from before these options.
+        # Leave out options that are off, because older warm starts lack them.
         **{name: value for name, value in options.items() if value},
     }
 
 
 def _options(section: Any) -> dict[str, Any]:
-    """The fields of a section, without options that are off.
+    """Returns the fields of a section, without options that are off.
 
-    They are left out as in the warm starts that are older than these options.
+    Warm starts that are older than an option lack it.
     """
     values = {}
     for field in dataclasses.fields(section):
         value = getattr(section, field.name)
         is_section = dataclasses.is_dataclass(value)
-        # A section is off by all of its fields.
+        # A section is off if all of its fields are.
         stated = dataclasses.asdict(value) if is_section else value
         if field.metadata.get('off', ...) != stated:
             values[field.name] = _options(value) if is_section else value
@@ -201,7 +201,7 @@ def _options(section: Any) -> dict[str, Any]:
 
 
 def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Params:
-    """Reads the newest parameters of another run, or those that this one began with.
+    """Reads the newest parameters of another run; a resumed run reads the same again.
 
     The other run may go on, so the file ``note`` records the step that was read.
     """

@@ -68,7 +68,7 @@ class WarmStartData:
         return make_batches(
             self.read(self.warm_start.num_problems),
             num_prompts=self.warm_start.batch_size,
-            # In the RL's order the policy would see the same problems again.
+            # In the same order, RL would begin with the problems of the warm start.
             seed=(self.seed, Purpose.WARM_START),
             weights=weights_of(self.task),
         )
@@ -94,9 +94,9 @@ class WarmStartData:
         return tokens, lengths
 
     def examples(self, count: int) -> list[dict[str, str]]:
-        """The first prompts and demonstrations as text, special tokens included.
+        """Returns the first prompts and demonstrations as text, with special tokens.
 
-        A demonstration that is longer than a response may be is empty.
+        A demonstration is empty if it exceeds the token limit.
         """
         problems, prompts = self.batches()[0]
         tokens, lengths = self.tokens(problems[:count])

@@ -1,9 +1,9 @@
 """Names that other projects have for this project's metrics.
 
 :data:`ALIASES` has only exact matches: the same quantity over the same responses or
-tokens. A mean over tokens is over all tokens of a step here, and there often a mean of
-the means of micro-batches. docs/coming_from.md has the table, and
-the names without a match. ``log.aliases`` writes these names too.
+tokens. Here a mean over tokens is over all tokens of a step; other projects often
+average the means of micro-batches. docs/coming_from.md has the table, and the names
+without a match. ``log.aliases`` also writes these names.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ class Alias:
     """A metric of another project, computed from ours.
 
     Attributes:
-        metrics: our metrics of a step of training, which it adds up.
+        metrics: our metrics of a training step, to be added up.
         kind: ``'sum'``; ``'complement'``: 1 less the sum; ``'updates'``: the mean over
             the step's updates, of which the first clips nothing.
     """
@@ -24,7 +24,7 @@ class Alias:
     kind: str = 'sum'
 
     def value(self, values: Mapping[str, float]) -> float | None:
-        """Computes it from the metrics of a step; ``None`` if one is absent.
+        """Computes the alias from a step's metrics; ``None`` if one is absent.
 
         >>> Alias(('stopped',), 'complement').value({'stopped': 0.75})
         0.25

@@ -1,9 +1,9 @@
 """Computes digests of arrays on their devices.
 
 A digest depends on every bit of an array, its dtype and its shape. It does not depend
-on sharding, platform or the number of processes, because sums modulo 2**32 have no
-rounding. So a checkpoint is verified without reading its files twice: digests are
-computed in memory before writing and after reading.
+on sharding, platform or the number of processes, because sums modulo 2**32 do not
+round. Digests are computed in memory, before writing and after reading, so verifying a
+checkpoint does not read its files twice.
 
 A digest detects accidents, not tampering.
 """
@@ -51,7 +51,7 @@ def kind(array: Any) -> str:
 @jax.jit
 def _summarize(arrays: list[jax.Array]) -> jax.Array:
     """Returns ``[A, 3]`` uint32, a row of :func:`_summary` for each of A arrays."""
-    # One program, and one array: each fetched array is a message between processes.
+    # One program with one array, because each fetched array costs a message.
     return jnp.stack([_summary(x) for x in arrays])
 
 
@@ -65,7 +65,7 @@ def _summary(x: jax.Array) -> jax.Array:
     position = jnp.zeros(bits.shape, jnp.uint32)
     for axis, size in enumerate(bits.shape):
         along = lax.broadcasted_iota(jnp.uint32, bits.shape, axis)
-        # The product of large sizes exceeds 32 bits; positions are modulo 2**32.
+        # Positions are modulo 2**32, which the product of large sizes may exceed.
         position = position * np.uint32(size % 2**32) + along
     terms = _mix(bits ^ _mix(position + np.uint32(_SALT)))
     words = [_sum(terms), _sum(_mix(terms + np.uint32(_SALT)))]

@@ -21,7 +21,7 @@ from passk_jax.errors import InputError
 PyTree = Any
 Items = Mapping[str, Mapping[str, Any]]
 
-# Replicas share the writing of an array only if each writes at least so many bytes,
+# Replicas share the writing of an array only if each writes at least this many bytes,
 # because slicing compiles a program for every shape.
 _LEAST_PART = 2**20
 

@@ -85,7 +85,7 @@ class Checkpoints(contextlib.AbstractContextManager):
         hosts.barrier('passk_jax checkpoints open')
 
     def __exit__(self, kind: object, *exception: object) -> None:
-        """Waits for the save; after an error only for this process's part of it."""
+        """Waits for the save; after an error, only for this process's part."""
         if kind is None:
             self.wait()
         elif self._saving is not None:
@@ -293,10 +293,10 @@ def keep_params(
 
     Args:
         workdir: the run directory.
-        name: of the directory there.
-        params: those of a new run. They replace what a run left that died before its
-            first checkpoint. Empty in a resumed run.
-        target: their shapes, as in :meth:`Checkpoints.restore`; empty: there are none.
+        name: the name of the directory in it.
+        params: parameters of a new run; empty in a resumed run. They replace those of a
+            run that died before its first checkpoint.
+        target: their shapes, as in :meth:`Checkpoints.restore`; empty: nothing to save.
 
     Returns:
         The saved parameters; ``None`` if a resumed run saved none.
@@ -323,7 +323,7 @@ def keep_params(
 def restore_frozen(
     workdir: str | os.PathLike[str], target: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Reads what :func:`keep_frozen` saved; ``{}`` if the run trains all parameters.
+    """Reads the parameters that :func:`keep_frozen` saved; ``{}`` if none are frozen.
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """

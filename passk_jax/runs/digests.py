@@ -1,7 +1,7 @@
 """Computes SHA-256 digests of files, and checks those in checkpoints of format 2.
 
-There ``digests/process_<i>.json`` has the digests of a part of the files. Any number of
-processes may share the checking.
+In format 2, each ``digests/process_<i>.json`` has the digests of a part of the files.
+Any number of processes may share the checking.
 """
 
 import hashlib

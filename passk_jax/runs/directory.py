@@ -14,7 +14,7 @@ Call :func:`prepare_workdir` before using a device. A run directory contains:
     timing.jsonl               seconds and tokens per second
     profile/                   the profiler's trace, if one was asked for
     frozen/                    the parameters that no step changes
-    reference/                 the reference policy of a KL penalty, without those
+    reference/                 the reference policy of a KL penalty, except frozen/
     tensorboard/, rollouts/, evaluation/, checkpoints/, warm_start/, tokenizer/
     curves.png, report.html
 """
@@ -112,7 +112,7 @@ def prepare_workdir(
     with _locked(path) if jax.process_index() == 0 else contextlib.nullcontext():
         if has_begun(path):
             check_config(path / 'config.json', config, may_differ, may_grow)
-            # Other processes may see the newest files only later.
+            # Other processes may not see the newest files yet.
             if jax.process_index() == 0:
                 _check_whole(path, missing(path), accept_loss=accept_loss)
         if jax.process_index() == 0:
@@ -222,7 +222,7 @@ def _locked(path: pathlib.Path) -> Iterator[None]:
 
 
 def has_begun(path: pathlib.Path) -> bool:
-    """Returns whether a run has metrics or a checkpoint; before, its config may change.
+    """Returns whether a run has metrics or a checkpoint, so that its config is fixed.
 
     Some errors, such as an overlong prompt or a missing checkpoint, occur after the
     config is written, and only another config solves them.

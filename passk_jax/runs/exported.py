@@ -1,4 +1,4 @@
-"""Which run and step an exported model is from; ``push`` describes it by them."""
+"""Records the run and step of an exported model, which ``push`` reads."""
 
 import json
 import pathlib
@@ -8,7 +8,7 @@ from passk_jax.files import atomic_write_text, read_json
 from passk_jax.runs.saved_config import config_file
 
 RECORD = 'passk_run.json'
-# What makes a run another one; the others may change as it goes on.
+# Sections of the config that identify a run; others may change when it resumes.
 _IDENTITY = ('name', 'seed', 'task', 'model', 'init', 'advantage')
 
 
@@ -22,7 +22,7 @@ def read_step(directory: pathlib.Path, workdir: pathlib.Path) -> int:
     """Returns the step of an export.
 
     Raises:
-        InputError: ``directory`` is no export, or one of another run.
+        InputError: ``directory`` is no export, or it is an export of another run.
     """
     config = config_file(workdir)
     path = directory / RECORD

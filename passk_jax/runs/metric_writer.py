@@ -43,7 +43,7 @@ class MetricWriter(contextlib.AbstractContextManager):
 
     Args:
         workdir: the prepared run directory.
-        log: says which trackers get copies, and under which names.
+        log: selects the trackers that get copies, and the names of metrics there.
         resume_step: the first step to be taken; 0 in a new run.
         config: the config that trackers show.
 

@@ -24,7 +24,7 @@ from jax.experimental import multihost_utils
 EXIT_PREEMPTED = 42
 """Exit status after a preemption save; launchers retry and count no failure."""
 
-# The type of what signal.signal returns.
+# The type of a handler that signal.signal returns.
 _Handler = Callable[[int, types.FrameType | None], Any] | int | None
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -52,7 +52,7 @@ class PreemptionGuard:
         self._previous.clear()
 
     def interrupted(self) -> bool:
-        """Returns whether to save and exit, alike on all processes; all must ask."""
+        """Returns whether to save and exit, alike on all processes; all must call."""
         if self._signal is None and jax.distributed.is_initialized():
             # JAX needs a number that grows with every call.
             self._num_signals += 1

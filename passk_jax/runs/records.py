@@ -53,7 +53,7 @@ class LinesDigest:
         self._sha256.update(line)
 
     def before(self, step: int) -> str:
-        """Returns the digest of the lines before the newest step or a later one."""
+        """Returns the digest of lines before ``step``, the newest or a later step."""
         return self._before if step == self._step else self._sha256.hexdigest()
 
 

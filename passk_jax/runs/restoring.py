@@ -26,7 +26,7 @@ Value = TypeVar('Value')
 _UNSEEN_SECONDS = 90
 _LOOK_AGAIN_SECONDS = 1
 
-# Words of errors that are not about the data, so another try may succeed.
+# Words in errors that do not concern the data, so that another try may succeed.
 _NOT_OF_THE_DATA = (
     'RESOURCE_EXHAUSTED',
     'UNAVAILABLE',
@@ -171,7 +171,7 @@ def _check_digests(
 
 
 def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
-    """Returns what ``make`` returns; raises a CorruptionError of one process on all."""
+    """Returns the result of ``make``; a CorruptionError of one process ends all."""
     placed: list[Value] = []
 
     def attempt() -> str:

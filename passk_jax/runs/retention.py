@@ -16,7 +16,7 @@ class Retention:
         latest: how many of the newest to keep, at least 1.
         every: also keep each step that is a multiple of this; 0: none.
         best: also keep the checkpoint with the largest value of this metric of an
-            evaluation, ``'<split>/<metric>'``, the earliest of equals; ``''``: none.
+            evaluation, ``'<split>/<metric>'``; the earliest wins ties; ``''``: none.
     """
 
     latest: int

@@ -25,8 +25,8 @@ def run_config(workdir: pathlib.Path, mesh: str | None = None) -> ExperimentConf
 
     Args:
         workdir: the run directory.
-        mesh: comma-separated values of the section ``mesh``, of which the fifth is 0 if
-            it is left out; ``None``: the run's.
+        mesh: comma-separated values of the section ``mesh``; the fifth may be left out
+            and is then 0; ``None``: the run's mesh.
 
     Raises:
         ValueError: ``workdir`` is not a run directory, another version of the program
@@ -72,7 +72,7 @@ def stage_of(stage: int, init: InitConfig, workdir: pathlib.Path) -> int:
 
     Args:
         stage: the number; -1: one more than the last stage of the run that ``init``
-            starts from, or else 0.
+            starts from, or 0 if there is none.
         init: the source of the first policy.
         workdir: the run directory. A run that has begun keeps its number, even if the
             earlier run is gone.

@@ -23,7 +23,7 @@ class Saving:
         path: the directory of the checkpoint; an incomplete one there is removed.
         items: pytrees of arrays by name.
         meta: a JSON object.
-        after: called on process 0 once the checkpoint is complete. An OSError of it is
+        after: called on process 0 once the checkpoint is complete. Its OSErrors are
             only logged.
 
     Raises:

@@ -72,7 +72,7 @@ def check_sources(
                 f'{workdir / _NAME} has no digests of {source!r}: restore it, or '
                 'remove it and train with --accept_loss'
             )
-        # Runs from before the file had a digest go on.
+        # Older runs have no digest of this file, and may resume.
         new = {k: x for k, x in new.items() if k in old or k != PROCESSOR}
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(

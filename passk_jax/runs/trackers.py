@@ -1,7 +1,7 @@
 """Copies of a run's numbers for TensorBoard, Weights & Biases and trackio.
 
-A :class:`Tracker` gets what ``metrics.jsonl``, ``diagnostics.jsonl`` and
-``timing.jsonl`` get, without lists. A run never reads from one. After a resume,
+A :class:`Tracker` gets the values of ``metrics.jsonl``, ``diagnostics.jsonl`` and
+``timing.jsonl``, except lists. A run never reads from a tracker. After a resume,
 TensorBoard drops the steps that are repeated; the services do not.
 """
 
@@ -20,13 +20,13 @@ _SERVICES = ('wandb', 'trackio')
 
 
 class Tracker(Protocol):
-    """What shows a run's numbers."""
+    """A service or file that shows a run's numbers."""
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         """Shows numbers of a step by their names."""
 
     def close(self) -> None:
-        """Sends what is pending, and ends."""
+        """Sends pending values, and closes."""
 
 
 def import_packages(log: LogConfig) -> dict[str, types.ModuleType]:
@@ -58,7 +58,7 @@ def open_trackers(
     """Opens all trackers that are on.
 
     Args:
-        log: says which are on.
+        log: selects the trackers.
         packages: from :func:`import_packages`.
         workdir: the run directory.
         resume_step: the first step to be taken; 0 in a new run.
@@ -74,7 +74,7 @@ def open_trackers(
 
 class _TensorBoard:
     def __init__(self, workdir: pathlib.Path, resume_step: int):
-        # Imported here, because it takes a second and is optional.
+        # This import takes a second, and the package is optional.
         import tensorboardX
 
         self.writer = tensorboardX.SummaryWriter(

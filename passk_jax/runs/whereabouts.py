@@ -2,7 +2,7 @@
 
 Every process tells process 0 when it begins a phase, over the connection of
 :mod:`passk_jax.runtime.peers`. So process 0 knows the phases of all processes even
-while its loop is stuck in a collective. Times are those of process 0's clock when the
+while its loop is stuck in a collective. Times are read from process 0's clock when the
 news arrives.
 """
 
@@ -12,9 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 
-# The phases in which a process that has done its work waits for the others. Delays on a
-# host, such as slow reading or writing, show here. A slow device does not, because all
-# devices wait for it.
+# The phases in which a process that has done its work waits for the others. They reveal
+# delays on a host, such as slow reading or writing. They do not reveal a slow device,
+# because all devices wait for it.
 MEETINGS = ('gather', 'wait')
 
 

@@ -1,12 +1,12 @@
 """A thread that compiles programs while the main thread goes on.
 
-JAX keeps what is compiled in the caches of ``jax.jit``. So a job only compiles: the
-main thread calls the jitted function as always, and finds its program there. Whatever
-becomes of a job, a result is the same.
+JAX keeps compiled programs in the caches of ``jax.jit``. So a job only compiles: the
+main thread calls the jitted function as usual, and finds its program there. A job never
+changes a result, even if it fails.
 
-Python aborts if it ends while a thread is in the compiler. So a process waits for the
-job under way: a command for seconds, after which it leaves without Python's help;
-another process, whose exit status is not known, to the job's end or an interrupt.
+Python aborts if it exits while a thread is in the compiler. So a process that exits
+waits for the running job. A command waits a few seconds and then calls ``os._exit``.
+Another process, whose exit status is unknown, waits until the job ends or an interrupt.
 """
 
 import atexit
@@ -27,7 +27,7 @@ _status: int | None = None
 
 
 class Background:
-    """Jobs for a thread, each with a key; it runs them one after the other."""
+    """A thread that runs jobs one after another; each job has a key."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -38,15 +38,15 @@ class Background:
         self._failed = False
 
     def plan(self, jobs: Mapping[Hashable, Job]) -> None:
-        """Replaces the jobs that wait, the first to run first.
+        """Replaces the waiting jobs, which run in order.
 
-        A job whose key has run before does not run again.
+        Jobs whose keys have run before do not run again.
         """
         with self._changed:
             past = {*self._finished, self._running}
             self._waiting = {k: job for k, job in jobs.items() if k not in past}
             if self._waiting and self._thread is None:
-                # A daemon, because Python waits for others without a limit.
+                # A daemon, because Python would wait without limit for another thread.
                 self._thread = threading.Thread(
                     target=self._run, name='compiler', daemon=True
                 )
@@ -55,7 +55,7 @@ class Background:
                 self._thread.start()
 
     def claim(self, key: Hashable) -> None:
-        """Waits for a job that is under way; drops one that has not begun."""
+        """Waits for the job if it is running; drops it if it has not begun."""
         with self._changed:
             self._waiting.pop(key, None)
             ended = self._changed.wait_for(
@@ -75,7 +75,7 @@ class Background:
             try:
                 job()
             except BaseException as error:  # The main thread may wait for this one.
-                # That compiles, and shows the error if it is one of its own.
+                # The main thread then compiles, and raises the error if it recurs.
                 if not self._failed:
                     message = 'compiling in background failed, so decoding waits: %s'
                     logging.warning(message, str(error).partition('\n')[0])
@@ -98,11 +98,11 @@ class Background:
         return self._thread is None
 
     def _leave(self) -> None:
-        """Ends the process in order if the compiler is done, or soon will be."""
-        # Of a process that is no command, only Python knows the exit status.
+        """Lets Python exit once the compiler is done; else ends the process itself."""
+        # If the process is no command, only Python knows its exit status.
         status = 130 if _status is None else _status
-        # An interrupt ends the wait. Before Python 3.13, it would also make an
-        # interrupted Thread.join report a thread that runs as ended.
+        # An interrupt ends the wait. Thread.join would not do: before Python 3.13, an
+        # interrupted join makes a running thread look ended.
         with self._changed, contextlib.suppress(KeyboardInterrupt):
             self._waiting = {}
             done = self._changed.wait_for(self._is_done, _LEAVE_SECONDS)
@@ -111,7 +111,7 @@ class Background:
                 self._changed.wait_for(self._is_done)
         if self._is_done():
             return
-        # The interpreter would end the thread inside of C++, which aborts.
+        # Python would stop the thread inside C++, which aborts the process.
         atexit.unregister(self._leave)
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
@@ -126,7 +126,7 @@ BACKGROUND = Background()
 
 @contextlib.contextmanager
 def leaving_with_status() -> Iterator[None]:
-    """Notes the exit status of a command, which runs in this context."""
+    """Records the exit status of the command that runs in this context."""
     global _status
     try:
         yield

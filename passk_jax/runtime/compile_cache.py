@@ -57,7 +57,7 @@ def keep_programs(workdir: pathlib.Path) -> None:
 
 
 def _machine() -> str:
-    """Returns a name for this kind of CPU, because programs need not run on another."""
+    """Returns a name for this kind of CPU; its programs may not run on another kind."""
     try:
         lines = pathlib.Path('/proc/cpuinfo').read_text('utf-8').splitlines()
     except OSError:
@@ -72,7 +72,7 @@ def _machine() -> str:
 class _SlowCompilations:
     """A listener that logs long compilations; very long ones also while they run.
 
-    What another thread compiles is in the background: nothing need wait for it.
+    The log marks compilations in other threads as being in the background.
     """
 
     def __init__(self) -> None:
@@ -102,5 +102,5 @@ class _SlowCompilations:
 
 
 def _say(message: str, *values: object) -> None:
-    # A timer that calls absl directly would be logged as the source.
+    # If a timer called absl directly, the log would name the timer as the source.
     logging.info(message, *values)

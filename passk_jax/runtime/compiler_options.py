@@ -1,8 +1,7 @@
-"""Options of the compiler for one program, by the kind of its devices.
+"""Compiler options for a single program, by the kind of its devices.
 
-Flags of the environment are for all programs of a process. An option here is for one:
-decoding reads its weights ahead into the vector memory that the train step's products
-use better.
+Flags in the environment affect all programs of a process. These options affect only the
+train step, whose products use vector memory into which decoding prefetches weights.
 """
 
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ def choose_for_train_step(device: Any, vmem_kib: int) -> dict[str, str]:
     """Returns the options of the train step.
 
     Args:
-        device: one of its devices; ``None``: there are only shapes, and no options.
+        device: one of its devices; ``None``: only shapes, so there are no options.
         vmem_kib: KiB of a TPU's vector memory for products; 0: the compiler's default;
             :data:`BY_CHIP`: the number for this chip.
     """

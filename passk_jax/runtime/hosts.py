@@ -96,7 +96,7 @@ def _on_a_pod() -> bool:
     if platforms and 'tpu' not in platforms.split(','):
         return False
     try:
-        # Public is only jax.distributed.initialize, which looks for any cluster.
+        # The public jax.distributed.initialize would look for any kind of cluster.
         from jax._src.clusters import GceTpuCluster, GkeTpuCluster
 
         return any(
@@ -177,9 +177,10 @@ def _watch_peers() -> None:
 
 
 def _state() -> Any:
-    """Returns JAX's state of the processes; ``None``, with a warning, if it has moved.
+    """Returns JAX's state of the processes; warns and returns ``None`` if it has moved.
 
-    It is private (JAX 0.10.2), as what is public starts a backend or has no client.
+    It is private (JAX 0.10.2), because public functions start a backend or have no
+    client.
     """
     try:
         from jax._src import distributed
@@ -270,7 +271,7 @@ def _same(x: Any) -> Any:
 
 
 def gather(make: Callable[[], Value]) -> list[Value]:
-    """Returns what ``make`` returns on each process; every process must call it.
+    """Returns the result of ``make`` on each process; every process must call this.
 
     Args:
         make: returns a value that JSON can hold.
@@ -299,7 +300,7 @@ def gather(make: Callable[[], Value]) -> list[Value]:
 
 
 def broadcast(make: Callable[[], Value]) -> Value:
-    """Returns what ``make`` returns on process 0; every process must call it.
+    """Returns the result of ``make`` on process 0; every process must call this.
 
     Use it to read a shared file system, where other processes may see a new file later
     than process 0. Args, errors: as in :func:`gather`, but only process 0 calls
@@ -314,7 +315,7 @@ def _gather_bytes(data: bytes) -> list[bytes]:
     """Returns the bytes of every process, in the order of processes, not of devices."""
     about = np.array([jax.process_index(), len(data)], np.int32)
     abouts = multihost_utils.process_allgather(about)
-    # Pad to a power of two: every length of its own would need another compilation.
+    # Pad to a power of two, because every other length would need a compilation.
     padded = np.zeros(1 << int(abouts[:, 1].max()).bit_length(), np.uint8)
     padded[: len(data)] = np.frombuffer(data, np.uint8)
     rows = multihost_utils.process_allgather(padded)

@@ -3,8 +3,8 @@
 A collective never returns if one process stays away. So each process holds a connection
 to process 0. A process that fails reports it there by :func:`fail`. The kernel closes
 the connection of a killed process, and keepalive detects a lost machine. Process 0
-tells all processes of the first failure. Each prints it in one line and exits with its
-status. :func:`tell` sends other news to process 0.
+tells all processes of the first failure. Each prints the failure in one line and exits
+with the failure's status. :func:`tell` sends other news to process 0.
 """
 
 import atexit

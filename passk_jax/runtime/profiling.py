@@ -47,7 +47,7 @@ class Profile(contextlib.AbstractContextManager['Profile']):
 
     @contextlib.contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Marks a step in the trace, and starts or stops the trace where it is due.
+        """Marks a step in the trace, and starts or stops the trace if due.
 
         A trace stops when the step after it begins; by then the devices have finished.
         """
