@@ -9,7 +9,7 @@ from passk_jax.evaluation.comparison import check_same_problems
 
 @dataclasses.dataclass(frozen=True)
 class Flips:
-    """Ids of the problems that are newly solved, and no longer solved, ascending."""
+    """Ids of the problems that are newly solved, or no longer solved, ascending."""
 
     solved: tuple[int, ...]
     unsolved: tuple[int, ...]
@@ -43,6 +43,6 @@ def flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
 
 
 def common_flips(before: Mapping[int, int], after: Mapping[int, int]) -> Flips:
-    """Computes :func:`flips` of the common problems, as a file may be cut short."""
+    """Computes :func:`flips` of the common problems; a file may be incomplete."""
     both = before.keys() & after.keys()
     return flips(*({i: counts[i] for i in both} for counts in (before, after)))

@@ -15,9 +15,9 @@ of the signal's estimate is proportional to M / (M - 1), so more than eight chun
 little.
 
 On policy the loss is linear in the advantages. So one forward pass of a chunk serves
-all estimators; each needs its own backward pass. Cutting the advantages of e into parts
-cuts its gradient into parts. The share of a part is <E G_part, E G_e> / |E G_e|^2.
-Shares add up to 1; that of a part that pulls against the sum is negative.
+all estimators, but each needs its own backward pass. If the advantages of e are split
+into parts, so is its gradient. The share of a part is <E G_part, E G_e> / |E G_e|^2.
+The shares add up to 1; a part that pulls against the sum has a negative share.
 """
 
 import dataclasses
@@ -64,14 +64,14 @@ def gradient_products(
     """Computes the policy gradient of every chunk and estimator; to be jitted.
 
     It takes a forward pass and E backward passes of all rollouts, and memory for about
-    3 E gradients in float32 besides those of one chunk's passes.
+    3 E gradients in float32, besides the memory of one chunk's passes.
 
     Args:
         loss: the learner's loss. Its KL penalty, its entropy bonus and the balance of
             experts do not depend on the advantages and are left out.
         params: the trained parameters of the policy that sampled the rollouts.
         rollouts: P prompts with N responses each.
-        advantages: those of each estimator.
+        advantages: the advantages under each estimator.
         num_chunks: M; divides P as ``train.micro_batch_prompts`` must.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
         frozen: the policy's other parameters; ``None``: none.
@@ -119,7 +119,7 @@ def _gradients(
         return jax.vmap(compute_loss, in_axes=2)(part.advantages)
 
     losses, pull_back = jax.vjp(compute_losses, weights.trained)
-    # One after another, which takes the memory of one backward pass.
+    # One after another, which needs the memory of only one backward pass.
     grads = jax.lax.map(lambda one: pull_back(one)[0], jnp.eye(len(losses)))
     return jax.tree.map(lambda x: x.astype(jnp.float32), grads)
 
@@ -142,7 +142,7 @@ class Signal:
             with the signals on the diagonal. A weak signal may come out negative.
         noise: ``[E]`` float64, the variance of each gradient, summed over parameters.
         cosines: ``[E, E]`` float64, between expected gradients; NaN where one of the
-            two signals is not positive. A ratio of estimates, so it may exceed 1.
+            two signals is not positive. As ratios of estimates, they may exceed 1.
     """
 
     products: np.ndarray
@@ -177,7 +177,7 @@ def signal_and_noise(
 def cosines(products: Float[np.ndarray, '*S E E']) -> Float[np.ndarray, '*S E E']:
     """Computes cosines of vectors from their products; NaN if a square is not positive.
 
-    Products of several steps may be added first, which weighs steps by their signal.
+    Products of several steps may be summed first, which weights steps by their signal.
     """
     squares = np.diagonal(products, axis1=-2, axis2=-1)
     lengths = np.sqrt(np.where(squares > 0, squares, np.nan))

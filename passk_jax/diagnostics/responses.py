@@ -1,6 +1,7 @@
 """Measures the responses of a step: entropy, partings, mass of the advantages.
 
-Pure functions of arrays that a step has anyway, cheap compared with sampling.
+These are pure functions of arrays that a step already has, and cheap compared with
+sampling.
 """
 
 import dataclasses
@@ -20,7 +21,7 @@ def entropy_by_position(
     The lengths include the stop token.
 
     Returns:
-        The means, 0 where no response is so long, and the number of responses.
+        The means, 0 where no response reaches, and the number of responses.
 
     >>> entropies = jnp.array([[[1.0, 9.0], [3.0, 2.0]]])
     >>> means, count = entropy_by_position(entropies, jnp.array([[1, 2]]))
@@ -34,7 +35,7 @@ def entropy_by_position(
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Partings:
-    """Where two wrong responses to one problem part from each other.
+    """Where pairs of wrong responses to a problem first differ.
 
     Attributes:
         by_position: ``[T]`` float32, the share of different pairs that differ first at
@@ -80,7 +81,7 @@ def wrong_partings(
         counts = parting + part.sum(axis=1), identical + (both & same).sum(axis=1)
         return counts, None
 
-    # This counts every pair twice, once from either side.
+    # This counts every pair twice, once from each side.
     nothing = jnp.zeros((P, T), jnp.int32), jnp.zeros(P, jnp.int32)
     counts, _ = jax.lax.scan(add_pairs, nothing, jnp.arange(1, N))
     parting, identical = counts
@@ -98,10 +99,10 @@ def wrong_partings(
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Mass:
-    """Sums of absolute advantages; entry c is of problems with c right responses.
+    """Sums of absolute advantages; entry c has the problems with c right responses.
 
     Attributes:
-        right, wrong: ``[N + 1]`` float32, of right and of wrong responses.
+        right, wrong: ``[N + 1]`` float32, sums over right and over wrong responses.
         num_problems: ``[N + 1]`` int32.
     """
 
@@ -115,11 +116,11 @@ def advantage_mass(
 ) -> Mass:
     """Sums absolute advantages by the difficulty of the problem.
 
-    The sum is the weight that the gradients of a problem's log-probabilities get, not
-    the size of their sum, as gradients may cancel. For parts of the gradient itself see
+    The sum is the total weight of the gradients of a problem's log-probabilities. It is
+    not the size of the policy gradient, because gradients may cancel; for that see
     :func:`split_by_difficulty`. The paper's eta is this sum for one problem. The
     advantage of a response that the learner ignores must be 0. ``correct`` marks the
-    responses that the advantages take to be correct.
+    responses that the estimator counted as correct.
 
     >>> mass = advantage_mass(jnp.array([[3.0, -1.0]]), jnp.array([[True, False]]))
     >>> mass.right.tolist(), mass.wrong.tolist(), mass.num_problems.tolist()
@@ -141,9 +142,9 @@ def split_by_difficulty(
 ) -> Float[Array, 'E P N']:
     """Cuts advantages into E = 2 ``bins`` parts that add up to them.
 
-    The first ``bins`` parts are of right responses: part b has the problems of which a
-    share in [b / bins, (b + 1) / bins) of the responses is right, and the last part
-    those with right responses only, too. The parts of wrong responses follow.
+    The first ``bins`` parts are for right responses: part b has the problems whose
+    share of right responses is in [b / bins, (b + 1) / bins). The last part also has
+    those with right responses only. The parts for wrong responses follow.
 
     >>> correct = jnp.array([[True, False], [False, False]])
     >>> advantages = jnp.array([[3.0, -1.0], [0.0, -2.0]])

@@ -1,8 +1,8 @@
-"""Diagnoses a step in one program on the devices, which makes one line of a file.
+"""Diagnoses a step in one program on the devices, for one line of a file.
 
 The program reads the batch of the learner and the policy that sampled it, before any
 update, and changes nothing. If dynamic sampling selected that batch, the figures
-describe problems with a signal only, and are biased for all problems.
+describe only problems with a signal, and are biased as figures of all problems.
 """
 
 import dataclasses
@@ -32,14 +32,14 @@ from passk_jax.types import Rollouts
 )
 @dataclasses.dataclass(frozen=True)
 class Diagnosis:
-    """What the devices compute of a step; :func:`record` makes a line of it.
+    """The figures of a step on the devices; :func:`record` makes a line of them.
 
     Attributes:
         entropies, reaching: ``[T]``, see :func:`responses.entropy_by_position`.
-        partings, mass: of wrong responses, and of the trained advantages.
-        products: of the gradients under ``estimators``, and of the parts of the first,
-            if any; see :func:`split_by_difficulty`.
-        estimators, num_chunks: the E estimators, the run's first, and M.
+        partings, mass: partings of wrong responses, and mass of the trained advantages.
+        products: products of the gradients under ``estimators``, and of the parts of
+            the first gradient, if any; see :func:`split_by_difficulty`.
+        estimators, num_chunks: the E estimators, the run's own first, and M.
     """
 
     entropies: jax.Array
@@ -58,7 +58,7 @@ DiagnosisProgram = Callable[
 
 
 def compared_estimators(name: str, *, num_rollouts: int, k: int) -> tuple[str, ...]:
-    """Returns the estimators whose gradients are compared, the run's first.
+    """Returns the estimators whose gradients are compared, the run's own first.
 
     The references are Pass@1 Training, and the two estimators that follow pass@1 and
     pass@k exactly; the last is left out if k is N.
@@ -122,12 +122,12 @@ class Diagnose:
 
     @property
     def estimators(self) -> tuple[str, ...]:
-        """The estimators whose gradients are compared, the run's first."""
+        """The estimators whose gradients are compared, the run's own first."""
         return compared_estimators(self.name, num_rollouts=self.num_rollouts, k=self.k)
 
     @property
     def num_gradients(self) -> int:
-        """The number of gradients: of estimators, and of parts of one."""
+        """The number of gradients, of estimators and of parts of the first one."""
         return len(self.estimators) + 2 * self.difficulty_bins
 
     def __call__(
@@ -143,10 +143,10 @@ class Diagnose:
         Args:
             params: the trained parameters of the policy that sampled the rollouts.
             rollouts: P prompts with N responses each.
-            advantages: of the responses.
-            rewarded: which responses the advantages take to be correct. They are the
-                rewards, 0 or 1, of the other estimators, and the diagnosis calls them
-                right: under Noise Rewards also a wrong response with a reward.
+            advantages: one per response.
+            rewarded: the responses that the estimator counted as correct. The other
+                estimators get these as rewards of 0 or 1, and the diagnosis calls them
+                right, also wrong responses that Noise Rewards flipped.
             frozen: the policy's other parameters; ``None``: none.
         """
         return self.program(params, rollouts, advantages, rewarded, frozen)
@@ -164,7 +164,7 @@ class Diagnose:
         rewarded: Bool[Array, 'P N'],
         frozen: Params | None = None,
     ) -> Diagnosis:
-        """Computes what :meth:`__call__` returns, inside a program."""
+        """Computes the result of :meth:`__call__`; to be jitted."""
         rewards = rewarded.astype(jnp.float32)
         compared = [advantages]
         for name in self.estimators[1:]:
@@ -204,11 +204,11 @@ def _program(diagnose: Diagnose) -> DiagnosisProgram:
 
 
 def record(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Makes the line of ``diagnostics.jsonl`` of a diagnosis with arrays on the host.
+    """Makes a line of ``diagnostics.jsonl`` from a diagnosis on the host.
 
     Returns:
         Numbers and lists of numbers by name. Lists ``*_by_position`` end with the
-        longest response; entry c of ``*_by_right`` is of problems with c right
+        longest response; entry c of ``*_by_right`` is for problems with c right
         responses; ``*_by_difficulty`` has the parts of the run's gradient. NaN means
         undefined: no two wrong responses, or no signal.
     """

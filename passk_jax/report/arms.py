@@ -32,7 +32,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> Interval:
 
 
 def mean_interval(values: np.ndarray) -> Interval:
-    """Returns the mean of ``[S]`` over seeds and its interval, as in difference()."""
+    """Returns the mean of ``[S]`` over seeds, and its interval like difference()."""
     return difference(values, np.zeros_like(values))
 
 

@@ -21,9 +21,10 @@ from passk_jax.report.panels import (
 from passk_jax.report.run_data import Row, Run
 
 _MOST_STEPS = 5
-# Positions that fewer of a step's responses reach are not shown: their means are noise.
+# Hide positions that a smaller share of a step's responses reach: the means are noisy.
 _LEAST_SHARE = 0.01
-# Products are summed over at least so many steps: in one step noise hides the signal.
+# Products are summed over at least this many steps, because the signal of a single step
+# is lost in the noise.
 _LEAST_WINDOW, _LEAST_JACKKNIFE = 10, 3
 _ACCURACY = 'accuracy: the share of a problem’s responses that are right'
 # The estimators whose expected gradients are those of pass@1 and pass@k.
@@ -49,8 +50,8 @@ class _Gradients(NamedTuple):
 def step_panels(run: Run) -> list[Panel]:
     """Makes panels of entropy, partings, advantage mass, signal and cosines.
 
-    Shares of the gradient have a panel if they were measured. A run without diagnosed
-    steps has no panels.
+    If shares of the gradient were measured, they have a panel too. A run without
+    diagnosed steps has no panels.
     """
     if not (rows := run.diagnostics):
         return []
@@ -265,7 +266,7 @@ def _gradients_of(rows: list[Row], *, estimator: str | None) -> _Gradients:
 
 
 def _windows(steps: Sequence[int]) -> list[slice]:
-    """Returns for each step the window of steps that its values are summed over."""
+    """Returns for each step the window of steps over which its values are summed."""
     size = max(_LEAST_WINDOW, len(steps) // 5)
     return [slice(max(0, i + 1 - size), i + 1) for i in range(len(steps))]
 

@@ -116,7 +116,7 @@ def _write_legend(ax: 'Axes', figure: 'Figure') -> None:
             fontsize=9,
             handletextpad=0.2,
         )
-        # The layout would make room for one that is too wide.
+        # Otherwise the layout would make room for a legend that is too wide.
         legend.set_in_layout(False)
         figure.draw_without_rendering()
         if legend.get_window_extent().x1 <= figure.bbox.x1:

@@ -48,8 +48,8 @@ class Exported:
         repo: its name on the hub, ``OWNER/NAME``.
         step: the step of its checkpoint.
         kind: ``'text'``, ``'vision'``, or ``'peft'`` for adapters alone.
-        base: hub name of the base, with ``@revision`` if stated; ``''``: a model from
-            scratch, or a directory that no hub name is known of.
+        base: hub name of the base, with ``@revision`` if stated; ``''``: the model is
+            from scratch, or from a directory without a known hub name.
         licence: ``license`` and ``license_*`` of the base's card; ``{}``: unknown.
         versions: package -> version.
     """
@@ -68,7 +68,7 @@ def model_card(run: Run, model: Exported, tasks: Mapping[str, About]) -> str:
     Args:
         run: the run that trained the model.
         model: the model.
-        tasks: name -> what is known of each task that the run trained on.
+        tasks: name -> facts about each task that the run trained on.
     """
     parts = (
         _head(run, model),

@@ -1,7 +1,7 @@
 """Writes the curves and the report of a running run in a background thread.
 
 Training does not wait for them, and errors in writing them are only warnings. If a
-report becomes due while one is being written, another follows.
+report becomes due while one is being written, another one follows it.
 """
 
 import contextlib

@@ -38,7 +38,7 @@ class Run:
         config: the resolved configuration; ``{}`` if absent.
         git: the revision of the code; ``{}`` if absent.
         train: metrics of the training steps, in order. In a long run, most rows are
-            means of several; this holds for the following rows too.
+            means of several rows; this holds for the following attributes too.
         evaluations: split -> metrics of its evaluations, in the order of steps.
         timing: timings of the training steps, in order.
         diagnostics: diagnostics of the diagnosed steps, in order; lists are arrays.
@@ -193,7 +193,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _without_start(row: Row) -> Row:
-    """Returns only step and seconds of a process's first step, because it compiles."""
+    """Reduces a process's first step to step and seconds, because it compiles."""
     if 'start_seconds' not in row:
         return row
     return {name: row[name] for name in ('step', 'seconds') if name in row}

@@ -325,7 +325,7 @@ def check_finite(values: Metrics, problems: list[Problem], step: int) -> None:
     finite = values['finite_updates']
     if finite.all():
         return
-    # Later updates inherit the bad parameters, so report the first.
+    # Report the first: later updates inherit its bad parameters.
     first = int(np.argmin(finite))
     epoch, update = divmod(first, finite.shape[1])
     rows = range(update, len(problems), finite.shape[1])

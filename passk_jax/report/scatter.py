@@ -136,7 +136,7 @@ def _write(point: Point, ax: 'Axes', occupied: Boxes) -> Boxes:
     size = np.array(text.get_window_extent().size)
     start = ax.transData.transform(where)
     toward = np.stack([np.cos(_DIRECTIONS), np.sin(_DIRECTIONS)], axis=-1)
-    # From the text's nearest edge to its middle.
+    # The offset from the text's nearest edge to its middle.
     half = np.clip(1.5 * toward, -1, 1) * size / 2
     steps = np.array(_DISTANCES)[:, None, None] * _pixels(ax) * toward
     middles = start + (steps + half).reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Reduces the rows of a long run to its ends and means of equally many rows between.
+"""Reduces the rows of a long run to the first, the last, and means of those between.
 
 A chart needs only a few hundred points. So a report of 200,000 steps needs no more
 memory than one of 2,000.
@@ -24,7 +24,7 @@ class Thinned:
 
     Args:
         most: the most rows between the first and the last, at least 2.
-        merged: returns the part of a row that enters a mean.
+        merged: returns the part of a row that a mean includes.
     """
 
     def __init__(self, most: int, *, merged: Callable[[Row], Row] = dict):

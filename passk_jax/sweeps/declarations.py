@@ -96,7 +96,7 @@ def estimator_arms(
     config: str,
     overrides: Mapping[str, Any] | None = None,
 ) -> tuple[Arm, ...]:
-    """Makes an arm for each estimator, which names it.
+    """Makes an arm for each estimator, with the estimator's name.
 
     Args:
         labels: estimator -> its label.

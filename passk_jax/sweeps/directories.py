@@ -1,7 +1,7 @@
 """Reads a run's state from its directory: its progress, and which process runs it.
 
-Until a run is done, its directory is the only record of its state. So a sweep can go on
-after any process was killed.
+Until a run is done, its directory is the only record of its state. So a sweep can
+continue after any process was killed.
 """
 
 import contextlib
@@ -118,7 +118,7 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     except OSError:
         shutil.rmtree(saving, ignore_errors=True)
         raise
-    # Remove an incomplete one that this run left when it was killed.
+    # Remove an incomplete warm start that this run left when it was killed.
     shutil.rmtree(target, ignore_errors=True)
     saving.rename(target)
     if job.config['eval'] == other.config['eval']:

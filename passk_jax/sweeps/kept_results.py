@@ -1,9 +1,9 @@
 """Keeps the results of a sweep in files that outlive the run directories.
 
 ``<name>.jsonl.gz`` has a row for each evaluation of each finished run.
-``<name>.configs.json`` has the configuration of each setting, without what the sweep
-sets for each run. A run with rows counts as done, if its configuration is still the one
-that produced them.
+``<name>.configs.json`` has the configuration of each setting, without the values that
+the sweep sets for each run. A run with rows counts as done if its configuration is
+still the one that produced them.
 """
 
 import collections
@@ -37,7 +37,7 @@ _OF_A_RUN = ('seed', 'init.checkpoint')
 
 
 class KeptResults:
-    """The result files of a sweep; several sweeps of one name may write at a time.
+    """The result files of a sweep; several sweeps of this name may write at once.
 
     Args:
         directory: the directory of the files; it must exist for :meth:`add`.
@@ -55,16 +55,16 @@ class KeptResults:
         self._rows, self._configs = self.paths
 
     def attach(self, jobs: Sequence[Job]) -> list[Job]:
-        """Returns the jobs, those with kept results with their evaluations attached.
+        """Attaches kept results to the jobs that have them; returns all jobs.
 
-        A stage's results count only if those of all stages are kept, because a later
-        stage needs the checkpoint of an earlier one. Results in which an evaluation is
-        missing or repeated are ignored if the run's directory is complete.
+        A stage's results count only if the results of all stages are kept, because a
+        later stage needs the checkpoint of an earlier one. If an evaluation is missing
+        or repeated, the results are ignored if the run's directory is complete.
 
         Raises:
             InputError: kept results of any seed came from another configuration; an
-                evaluation is missing or repeated; or runs of one seed began with
-                different policies.
+                evaluation is missing or repeated, and the run's directory is not
+                complete; or runs of one seed began with different policies.
         """
         configs, rows = self._read()
         attached = []
@@ -159,7 +159,7 @@ class KeptResults:
             )
 
     def _check_whole(self, job: Job, rows: dict[str, list[Row]]) -> None:
-        """Drops incomplete rows of a run whose directory is complete."""
+        """Drops incomplete rows; raises if the run's directory is incomplete, too."""
         if job.name not in rows or not (lacks := lacking(job, rows[job.name])):
             return
         if not is_done(dataclasses.replace(job, kept_rows=())):

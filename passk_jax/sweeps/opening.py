@@ -112,13 +112,13 @@ def _check_measures(sweep: Sweep, num_responses: int, splits: Iterable[str]) -> 
 
 
 def _warm_start(config: ExperimentConfig) -> str:
-    """Returns all settings that a warm start depends on, those of rounding included."""
+    """Returns all settings that a warm start depends on, even those that only round."""
     if config.init.kind != 'warm_start':
         return ''
     values = configs.to_dict(config)
     sections = ('seed', 'model', 'mesh', 'init', 'task', 'data')
     decides = {name: values[name] for name in sections}
-    # It trains the base, all of it, before there are adapters.
+    # A warm start trains the whole base, before there are adapters.
     frozen_dtype = '' if config.model.lora.rank else config.model.frozen_dtype
     without = {'lora': configs.NO_ADAPTERS, 'frozen_dtype': frozen_dtype}
     decides['model'] = values['model'] | without

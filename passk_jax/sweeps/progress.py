@@ -17,7 +17,7 @@ from passk_jax.sweeps.opening import Job
 
 
 class Pace:
-    """A measurement of each run's seconds a step, evaluations included.
+    """A measurement of each run's seconds per step, including evaluations.
 
     Args:
         clock: returns seconds.
@@ -41,11 +41,11 @@ class Pace:
             self._seconds[name] = (now - then) / (steps - first_steps)
 
     def forget(self, name: str) -> None:
-        """Ends the measurement of a run, and keeps its seconds a step."""
+        """Ends the measurement of a run, but remembers its seconds per step."""
         self._first.pop(name, None)
 
     def seconds(self, name: str) -> float | None:
-        """Returns a run's seconds a step, or the mean of others; ``None``: unknown."""
+        """Returns a run's seconds per step, or the others' mean; ``None``: unknown."""
         paces = list(self._seconds.values())
         return self._seconds.get(name, sum(paces) / len(paces) if paces else None)
 
@@ -73,7 +73,7 @@ def line(job: Job, state: str, *, seconds: float | None = None, width: int) -> s
     Args:
         job: the run.
         state: its state in a word or two.
-        seconds: seconds a step; ``None``: unknown, or the run is not running.
+        seconds: seconds per step; ``None``: unknown, or the run is not running.
         width: the width of the name's column.
     """
     parts = [f'{job.name:<{width}}  {state:<9} {steps_done(job)}/{job.steps}']

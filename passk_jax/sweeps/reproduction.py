@@ -1,7 +1,7 @@
-"""Compares two result directories of one sweep, which was run twice.
+"""Compares two result directories of a sweep that was run twice.
 
-A sweep is run again on another machine, or with a changed program. Does each arm end
-where it did, and does each difference between arms?
+After a second run, on another machine or with a changed program, it shows whether the
+final results of each arm, and the differences between arms, are reproduced.
 """
 
 import math
@@ -21,7 +21,7 @@ from passk_jax.report.arms import (
 from passk_jax.report.run_data import Row, ks_of
 from passk_jax.sweeps.rows import read_rows
 
-# What a row says of its run, not of the evaluation's result.
+# Columns that describe the run, not the result of the evaluation.
 _RUN = ('run', 'arm', 'seed', 'processor', 'stage', 'split', 'step')
 
 Ends = Mapping[str, Mapping[int, Row]]
@@ -112,7 +112,7 @@ def _tabulate_ends(
 def _tabulate_arms(
     arms: Sequence[str], first: Ends, second: Ends, names: Sequence[str]
 ) -> list[str]:
-    """Makes a row for each arm but the first: its difference to that in both."""
+    """Makes a row for each arm but the first: its difference from the first arm."""
     base, *variants = arms
     rows = [
         [
@@ -138,7 +138,7 @@ def _paired(ends: Ends, arm: str, base: str, name: str) -> str:
 
 
 def _unpaired(first: np.ndarray, second: np.ndarray) -> Interval:
-    """As :func:`difference`, of means over different seeds."""
+    """Computes :func:`difference` for different, unpaired seeds."""
     if min(len(first), len(second)) > 1 and np.isfinite([*first, *second]).all():
         return independent_interval(first, second)
     return float(first.mean() - second.mean()), math.nan, math.nan

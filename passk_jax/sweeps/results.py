@@ -199,7 +199,7 @@ def paired(first: np.ndarray, second: np.ndarray) -> str:
 
 
 def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
-    """Returns the head of a column; with two arms it need not name the arm."""
+    """Returns the heading of a column; with two arms, it does not name the arm."""
     return 'difference [95 %]' if len(arms) == 2 else f'{arm.label}, difference [95 %]'
 
 

@@ -1,4 +1,4 @@
-"""Reads and writes the rows of a sweep's results, a JSON object a line, compressed."""
+"""Reads and writes the rows of a sweep's results: compressed lines of JSON objects."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from passk_jax.report.run_data import Row
 
 
 def compress_rows(rows: Sequence[Row]) -> bytes:
-    """Writes one JSON object a line, compressed; equal rows give equal bytes."""
+    """Writes one JSON object per line, compressed; equal rows give equal bytes."""
     text = ''.join(json.dumps(row) + '\n' for row in rows)
     return gzip.compress(text.encode(), mtime=0)
 

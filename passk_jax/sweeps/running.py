@@ -249,7 +249,7 @@ class Runner:
             )
         self._children[job.name] = _Child(process, lock, cores)
         if self._told_to_stop:
-            # The signal came before this run was among the children.
+            # The signal came before this run was registered as a child.
             process.send_signal(signal.SIGTERM)
         self._state[job.name] = 'running'
         self._display.say(progress.line(job, 'started', width=0))
