@@ -2,9 +2,9 @@
 
 :func:`analyse` traces, compiles and counts. Memory is what the compiler allocates on a
 device, plus what stays there while the program runs. The bound is the roofline: the
-longest of matrix products at the chip's peak, memory traffic at its bandwidth, and
-bytes received at the bandwidth of its links, as if the three overlapped perfectly and
-nothing else took time.
+longest of three times, for matrix products at the chip's peak, memory traffic at its
+bandwidth, and received bytes at the bandwidth of its links. It assumes that the three
+overlap perfectly and nothing else takes time.
 """
 
 import dataclasses
@@ -31,10 +31,10 @@ class Memory:
     Attributes:
         arguments: the program's arguments, used or not.
         outputs: its results, except those that overwrite an argument.
-        temporaries: what it allocates while it runs. This and ``outputs`` are ``None``
-            if nothing was compiled.
+        temporaries: memory that it allocates while it runs. This and ``outputs`` are
+            ``None`` if nothing was compiled.
         resident: everything else on the device while it runs.
-        limit: what a program may use; 0: unknown.
+        limit: the most that a program may use; 0: unknown.
     """
 
     arguments: float
@@ -65,7 +65,7 @@ class Analysis:
         traced: FLOPs of the program as written, over all devices.
         costs: costs of the compiled program on a device; ``None`` without a compiler,
             or if the compiler ran out of device memory.
-        places: where the devices lie on a torus; see links.py.
+        places: places of the devices on a torus; see links.py.
     """
 
     program: Program
@@ -90,12 +90,12 @@ class Analysis:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Lower bounds from compute, memory and network, where figures are known."""
+        """Lower bounds from compute, memory and network, as far as known."""
         chip, costs, seconds = self.topology.chip, self.costs, {}
         if chip.flops:
             seconds['compute'] = self.flops / chip.flops
         if chip.memory_bandwidth:
-            # A program at least reads its arguments.
+            # A program reads at least its arguments.
             traffic = self.memory.arguments if costs is None else costs.memory
             seconds['memory'] = traffic / chip.memory_bandwidth
         if chip.link_bandwidth and costs is not None:

@@ -1,8 +1,8 @@
 """The arrays of a run, as shapes with shardings.
 
-A :class:`Builder` makes :class:`jax.ShapeDtypeStruct` of the training state, the
-rollouts and what sampling keeps. programs.py makes the programs that take them. Every
-prompt and response is as long as the configuration allows.
+A :class:`Builder` makes :class:`jax.ShapeDtypeStruct` for the training state, the
+rollouts and the arrays of sampling. programs.py makes the programs that take them.
+Every prompt and response is as long as the configuration allows.
 """
 
 import dataclasses
@@ -54,7 +54,7 @@ def tree_bytes(tree: Any) -> float:
 
 
 def shard_bytes(tree: Any) -> float:
-    """Counts the bytes that one device holds of a tree of shapes with shardings."""
+    """Counts the bytes of a tree of shapes with shardings, on one device."""
     shards = jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.sharding.shard_shape(x.shape), x.dtype), tree
     )
@@ -92,7 +92,7 @@ class Builder:
 
     @property
     def sampling_run(self) -> 'Builder':
-        """The same run, all of it on the mesh of sampling."""
+        """The same builder, on the mesh of sampling."""
         return dataclasses.replace(self, mesh=self._decode_mesh(), decode_tensor=0)
 
     def changed(self, overrides: Mapping[str, Any]) -> 'Builder':
@@ -146,7 +146,7 @@ class Builder:
         return split_weights(self.policy, shapes)
 
     def reference(self) -> Shapes | None:
-        """What the reference policy has of its own; ``None`` without a KL term."""
+        """Makes the shapes of the reference's parameters; ``None`` without KL term."""
         if not self.loss.kl_coef:
             return None
         return reference_params(self.policy, self.weights().trained)
@@ -162,7 +162,7 @@ class Builder:
     def prompts(self) -> Prompts[jax.ShapeDtypeStruct]:
         """Makes the shapes of a step's prompts.
 
-        If the policy reads pictures, all their tokens may be of pictures.
+        If the policy reads pictures, all tokens count as picture tokens.
         """
         P, S = self.train.num_prompts, self.data.max_prompt_tokens
         by_prompt = self.array(('batch',), (P,), jnp.int32)
@@ -181,7 +181,7 @@ class Builder:
 
     @property
     def patches(self) -> tuple[int, int]:
-        """Patches of a prompt whose tokens are all of pictures, and of the largest."""
+        """The patches of a prompt full of pictures, and of the largest picture."""
         vision, most = self.policy.arch.vision, self.data.max_picture_pixels
         assert vision is not None
         tokens = self.data.max_prompt_tokens
@@ -209,7 +209,7 @@ class Builder:
         return self.record().rollouts(self.prompts(), self.prompt_routing(P))
 
     def prompt_routing(self, num_prompts: int) -> jax.ShapeDtypeStruct | None:
-        """Makes the shape of the experts of so many prompts; ``None``: not kept."""
+        """Makes the shape of the prompts' routing; ``None`` if it is not replayed."""
         arch, S = self.policy.arch, self.data.max_prompt_tokens
         if not self.policy.replay_routing:
             return None
@@ -217,7 +217,7 @@ class Builder:
         return self.array(('batch', None, None, None), shape, routing_dtype(arch))
 
     def record(self) -> Record[jax.ShapeDtypeStruct]:
-        """Makes the shapes of what decoding writes of a step's rollouts."""
+        """Makes the shapes of the arrays that decoding writes for a step's rollouts."""
         P, N = self.train.num_prompts, self.sampling.num_rollouts
         T = self.sampling.max_response_tokens
         return self.constrained(lambda: empty_record(self.policy, P, N, T))
@@ -225,7 +225,7 @@ class Builder:
     def constrained(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Makes the shapes that a function returns, sharded by its last constraints.
 
-        An argument that it returns as it is stays as it is.
+        An argument that the function returns unchanged keeps its sharding.
 
         Raises:
             ValueError: an array has no constraint; scalars need none.
@@ -304,7 +304,7 @@ class Builder:
     def forward_flops(self, *, responses: bool = True) -> float:
         """Counts the FLOPs of a pass over a step's prompts, and over its responses.
 
-        They are without those of a tower that reads the pictures once.
+        Without the FLOPs of a tower that reads the pictures once.
         """
         of_pictures = 0.0
         if self.policy.arch.vision and not reads_once(self.policy):

@@ -16,14 +16,14 @@ class Chip:
     """One device of a kind of chip.
 
     Attributes:
-        name: as topologies spell it.
-        flops: FLOP/s, bfloat16. In this and the next four, 0: no figure.
+        name: its name in topologies.
+        flops: FLOP/s, bfloat16. Here and in the next four, 0 means no figure.
         memory: bytes that a program may use.
         memory_bandwidth: bytes/s.
         link_bandwidth: bytes/s into a device from its neighbours, over all links.
         slice_bandwidth: bytes/s into a device from other slices.
         dimensions: dimensions of the torus; 0: no torus.
-        devices: the devices of a chip.
+        devices: number of devices of a chip.
     """
 
     name: str

@@ -2,15 +2,15 @@
 
 A collective counts once, although the compiler may spread it over instructions:
 
-* Of a pair of ``-start`` and ``-done`` only the start counts.
+* Of a ``-start`` and its ``-done``, only the start counts.
 * A TPU may fuse one collective into several products, so that they overlap. The first
   of these fusions ends in the custom call ``AsyncCollectiveStart``, the last in
   ``AsyncCollectiveDone``, and all of them repeat the collective. They may span a loop.
-  Only the first counts.
-* On TPU a reduce-scatter is a fusion of an all-reduce and a slice.
-* Between slices of TPUs a collective is a ``send`` to and a ``recv`` from the host,
-  whose attributes name it. Only the ``recv`` counts. Such a text numbers the devices of
-  one slice.
+  Only the first fusion counts.
+* On TPU, a reduce-scatter is a fusion of an all-reduce and a slice.
+* Between slices of TPUs, a collective is a ``send`` to and a ``recv`` from the host,
+  whose attributes name it. Only the ``recv`` counts. Such a text numbers only the
+  devices of one slice.
 """
 
 import dataclasses
@@ -52,15 +52,15 @@ def collectives(
     devices: int,
     slices: int = 1,
 ) -> Iterator[Collective]:
-    """Yields the collectives that begin in an instruction, or in what is fused into it.
+    """Yields the collectives that begin in an instruction or in its fused computation.
 
-    ``devices`` in ``slices`` run the module.
+    The module runs on ``devices`` devices in ``slices`` slices.
     """
     if instruction.opcode == 'recv':
         if transfer := _BETWEEN_SLICES.search(instruction.attributes):
             kind = transfer[1].lower().replace('_', '-')
             kind = 'collective-permute' if kind == 'one-to-one' else kind
-            # The same place in each slice.
+            # The group has the same place of each slice.
             group = tuple(range(0, devices, devices // slices))
             size = _received(kind, instruction.shapes[0].size, slices)
             yield Collective(f'{kind} between slices', size, (group,))
@@ -122,11 +122,11 @@ def _collective(
 
 
 def _received(kind: str, result: float, group: int) -> float:
-    """Counts the bytes that a device receives for a result of so many bytes.
+    """Counts the bytes that a device receives for a result of ``result`` bytes.
 
-    In a group of g devices it receives what the other devices hold: (g - 1) / g of a
-    gathered result. A reduction needs as much to sum the device's share; an all-reduce
-    needs as much again for the shares of the other devices.
+    In a group of g devices, gathering receives the parts of the other devices: (g - 1)
+    / g of the result. A reduction receives as much to sum the device's share. An
+    all-reduce receives as much again for the shares of the other devices.
     """
     if kind in ('collective-permute', 'collective-broadcast'):
         return result
@@ -164,7 +164,7 @@ def _lists(text: str) -> Groups:
 
 
 def _iota(text: str) -> np.ndarray:
-    """Returns the numbers 0, 1 ... as ``[2,4]T(1,0)`` orders them."""
+    """Returns the numbers 0, 1, ... in an order such as ``[2,4]T(1,0)``."""
     match = find(r'^\[([\d,]+)\](?:T\(([\d,]+)\))?', text)
     sizes = [int(size) for size in match[1].split(',')]
     numbers = np.arange(math.prod(sizes)).reshape(sizes)
@@ -175,7 +175,7 @@ def _iota(text: str) -> np.ndarray:
 def _read_mesh(text: str) -> np.ndarray:
     """Reads ``mesh['a'=8,'b'=4], device_ids=([4,8]T(1,0)) {'b'}``.
 
-    A part of an axis is an axis too: the ``'a':(2)4`` of an axis of 8 is the inner 4.
+    A part of an axis counts as an axis: ``'a':(2)4`` is the inner 4 of an axis of 8.
     """
     head, _, chosen = text.rpartition('{')
     sizes = [(name, int(size)) for name, size in re.findall(r"'(\w+)'=(\d+)", head)]

@@ -1,9 +1,9 @@
-"""The program that sampling decodes with, as a call with shapes.
+"""The program with which sampling decodes, as a call with shapes.
 
-:func:`passk_jax.sampling.sample` decodes in one of two programs: the schedule's
-``advance`` or the plain loop. :func:`call` asks the sampler which, and makes its
-arguments. Both loop until the responses end, so a step's cost is that of the loop's
-body.
+:func:`passk_jax.sampling.sample` decodes with one of two programs: the schedule's
+``advance`` or the plain loop. :func:`call` asks the sampler which one, and makes its
+arguments. Both loop until the responses end, so a decode step costs one run of the
+loop's body.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class Call:
     """The call of a jitted function, with shapes for arguments.
 
     An iteration of its loop makes ``steps`` tokens of every row. ``resident`` has the
-    shapes of what sampling keeps on the devices besides the arguments.
+    shapes of arrays that sampling keeps on the devices besides the arguments.
     """
 
     function: Any
@@ -83,7 +83,7 @@ def _request(builder: Builder) -> Request:
 
 
 def _replicated(builder: Builder, tree: Any) -> Any:
-    """Makes the shapes of what the host hands over, replicated on every device."""
+    """Makes the shapes of arrays from the host, replicated on every device."""
     where = sharding.replicated(builder.mesh)
     return jax.tree.map(
         lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=where), tree
@@ -98,7 +98,7 @@ def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
     scalar = jnp.zeros((), jnp.int32)
     unstarted = jnp.zeros(P // work.problems, bool)
     stop = _replicated(builder, jax.eval_shape(lambda: (scalar, unstarted, scalar)))
-    # Without a slot for each, the next problems are in memory too.
+    # If not every problem has a slot, the next window of prompts is in memory too.
     window = P // work.problems * work.window(first)
     waiting = slots(builder, window) if window else ()
     arguments = (decoder, slots(builder, G), state(builder), StopWhen(*stop))
@@ -106,7 +106,7 @@ def _scheduled(builder: Builder, weights: Shapes, request: Request) -> Call:
 
 
 def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
-    """Makes the shapes of the problems in so many slots."""
+    """Makes the shapes of the problems in ``num_slots`` slots."""
     arch = builder.policy.arch
     return Slots(
         problem=builder.array(('batch',), (num_slots,), jnp.int32),
@@ -119,7 +119,7 @@ def slots(builder: Builder, num_slots: int) -> Slots[jax.ShapeDtypeStruct]:
 
 
 def state(builder: Builder) -> State[jax.ShapeDtypeStruct]:
-    """Makes the shapes of what decoding carries, with the longest ring."""
+    """Makes the shapes of the decoding state, with the longest ring."""
     G, K = builder.rows()
     work, _ = builder.fit_grid()
     shards = builder.sampling.num_rollouts // work.rollouts

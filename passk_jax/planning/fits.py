@@ -7,9 +7,9 @@ What the program allocates has two parts:
 * The *known* bytes follow from shapes too. ``train`` allocates gradients, activations
   for the backward pass and logits; ``weights`` the weights; ``prefill`` keys and
   values; ``decode`` a copy of keys and values.
-* The *other* bytes, such as what a backward pass recomputes, may grow with the hidden
-  states that a pass has on a device. The estimate assumes that they never shrink, so it
-  promises less than a change saves.
+* The *other* bytes, such as recomputed activations, may grow with the hidden states of
+  a pass on a device. The estimate assumes that they never shrink, so it may understate
+  what a change saves.
 
 :func:`fit` solves for the sizes at which the estimate meets the limit.
 """
@@ -54,29 +54,30 @@ class Fit:
 
 
 def works_by_pass(name: str) -> bool:
-    """Returns whether a program takes one micro-batch at a time, not a whole batch."""
+    """Returns whether a program works on one micro-batch at a time."""
     return name in ('train', 'score', 'diagnose')
 
 
 def samples(name: str) -> bool:
-    """Returns whether a program is one of sampling, on its mesh."""
+    """Returns whether a program is a part of sampling, and runs on its mesh."""
     return name in ('weights', 'prefill', 'decode')
 
 
 def estimate(
     analysis: Analysis, builder: Builder, other: Builder, *, hopeful: bool = False
 ) -> float:
-    """Estimates a device's bytes for the same program of a changed builder, ``other``.
+    """Estimates a device's bytes for the same program of another builder, ``other``.
 
-    If ``hopeful``, the other bytes may also shrink with the hidden states.
+    If ``hopeful``, the bytes that do not follow from shapes may also shrink with the
+    hidden states.
     """
     name, memory = analysis.program.name, analysis.memory
     new_bytes = (memory.outputs or 0.0) + (memory.temporaries or 0.0)
     known_bytes, changed_bytes = (_count_known_bytes(x, name) for x in (builder, other))
     if name == 'decode' and is_scheduled(other) and not is_scheduled(builder):
-        # The scheduled loop gets as an argument what the plain loop allocates.
+        # The scheduled loop's cache is an argument; the plain loop allocates it.
         changed_bytes = 0.0
-    # The compiler may allocate less than the shapes say; scale no more than it made.
+    # The compiler may allocate less than the shapes say; scale only what it allocated.
     scaled_bytes = min(new_bytes, known_bytes)
     total = memory.total - held(analysis.program) + held(build(other, name))
     if known_bytes:
@@ -90,7 +91,7 @@ def estimate(
 
 
 def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
-    """Adds temporaries from shapes to an analysis without compilation."""
+    """Adds temporaries, estimated from shapes, to an analysis without compilation."""
     if analysis.memory.temporaries is not None:
         return analysis
     program = analysis.program
@@ -101,19 +102,19 @@ def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
 
 def count_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a device needs for a program, as far as shapes tell."""
-    # The schedule has its cache from the start.
+    # The schedule's cache is an argument.
     scheduled = name == 'decode' and is_scheduled(builder)
     new_bytes = 0.0 if scheduled else _count_known_bytes(builder, name)
     return count_held_bytes(builder, name) + new_bytes
 
 
 def count_held_bytes(builder: Builder, name: str) -> float:
-    """Counts what a device holds before a builder's program allocates anything."""
+    """Counts the bytes that a device holds before a builder's program runs."""
     return held(build(builder, name))
 
 
 def held(program: Program) -> float:
-    """Counts the bytes that a device holds before a program allocates anything."""
+    """Counts the bytes that a device holds before a program runs."""
     return shard_bytes(program.arguments) + program.resident
 
 
@@ -145,7 +146,7 @@ def _count_known_bytes(builder: Builder, name: str) -> float:
 
 
 def _backward(builder: Builder) -> tuple[float, float]:
-    """Counts what a device keeps for the backward pass, and what it recomputes."""
+    """Counts the bytes saved for the backward pass, and those of its recomputation."""
     arch, train = builder.policy.arch, builder.train
     policy = Policy(arch, head_chunk_tokens=1, frozen=builder.policy.frozen)
     train = dataclasses.replace(train, num_prompts=train.micro_batch_prompts)

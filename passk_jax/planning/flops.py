@@ -1,4 +1,4 @@
-"""Counts FLOPs of matrix products: those a program has, and those it needs.
+"""Counts the FLOPs of matrix products: those of a program, and those it needs.
 
 :func:`program_flops` walks a traced program and counts every ``dot_general`` times the
 length of the scans around it, recomputation included, over all devices. hlo_costs.py
@@ -42,7 +42,7 @@ class Flops:
         return self.products + self.kernels
 
     def plus(self, other: 'Flops', *, times: int = 1) -> 'Flops':
-        """Adds ``times`` times another."""
+        """Adds ``other``, multiplied by ``times``."""
         return Flops(
             self.products + times * other.products,
             self.kernels + times * other.kernels,
@@ -112,7 +112,7 @@ def _jaxprs(params: Any) -> Iterator[Any]:
 
 
 def _grouped_flops(equation: Any) -> float:
-    """Counts a grouped product ``[R, A] x [E, A, B]``, with one matrix a row."""
+    """Counts a grouped product ``[R, A] x [E, A, B]``: each row has one matrix."""
     rows, kernels = (x.aval.shape for x in equation.invars[:2])
     return 2.0 * rows[0] * math.prod(kernels[1:])
 
@@ -120,8 +120,8 @@ def _grouped_flops(equation: Any) -> float:
 def _expert_shards(equation: Any) -> int:
     """Counts the devices over which a shard_map splits kernels ``[E, D, F]``.
 
-    Each of them has the rows of all experts and multiplies those of its own: under an
-    even load, so large a part.
+    Each device has the rows of all experts, but multiplies only those of its experts: 1
+    part in this number, if the load is even.
     """
     axes = RULES['experts']
     for variable, spec in zip(
@@ -135,7 +135,7 @@ def _expert_shards(equation: Any) -> int:
 def _kernel_flops(equation: Any, row_share: float) -> float:
     """Counts a Pallas kernel: its body at every point of its grid.
 
-    If its grid depends on data, it states its FLOPs.
+    A kernel whose grid depends on data states its FLOPs.
     """
     grid = equation.params['grid_mapping'].grid
     if not all(isinstance(points, int) for points in grid):
@@ -144,9 +144,9 @@ def _kernel_flops(equation: Any, row_share: float) -> float:
     flops = points * program_flops(equation.params['jaxpr']).total
     if not (equation.params['name'] or '').startswith('splash_mha'):
         return flops
-    # The first arrays of floats are queries and keys. Segments come in pairs; one more
-    # array of int32 has the positions that the kernel masks by. The grid includes the
-    # blocks that a causal mask hides, which the kernel skips.
+    # The first arrays of floats are queries and keys. Segments come in pairs; an extra
+    # int32 array has the positions for the mask. The grid includes blocks that a causal
+    # mask hides, but the kernel skips them.
     arrays = [x.aval for x in equation.invars]
     floats = [x for x in arrays if jax.numpy.issubdtype(x.dtype, jax.numpy.floating)]
     T, S = (x.shape[-2] for x in floats[:2])
@@ -209,13 +209,13 @@ def forward_flops(
 def picture_flops(
     vision: Vision, num_patches: int, *, largest: int, embed_dim: int
 ) -> float:
-    """Counts the FLOPs of the tower that reads so many patches, forward.
+    """Counts the forward FLOPs of the tower.
 
     Args:
         vision: the tower.
-        num_patches: of all pictures.
+        num_patches: patches of all pictures.
         largest: patches of each picture.
-        embed_dim: D, of the decoder.
+        embed_dim: D of the decoder.
     """
     D, merged = vision.embed_dim, vision.embed_dim * vision.merge_size**2
     mlp = (3 if vision.block == 'swiglu' else 2) * vision.mlp_dim
@@ -239,10 +239,10 @@ def train_passes(
 ) -> np.ndarray:
     """Counts the forward passes over each prompt that a train step costs: ``[P]``.
 
-    The forward and backward pass of an epoch cost three; two with adapters, as the base
-    has no gradient and their products are few. The old log-probabilities cost
-    one, but none in the first mini-batch of a single epoch. Those of a reference policy
-    cost another. Recomputation does not count.
+    The forward and backward pass of an epoch cost three; two with adapters, because the
+    base has no gradient and the adapters' products are few. The old log-probabilities
+    cost one, but none in the first mini-batch of a single epoch. Those of a reference
+    policy cost another one. Recomputation does not count.
 
     The first of U mini-batches, one for each update, has the prompts 0, U, 2U ...
     """
@@ -260,9 +260,9 @@ def decode_flops(arch: Arch, *, sequences: int, context_tokens: float) -> float:
 
 
 def _pairs(arch: Arch, tokens: Any, *, before: Any = 0) -> Any:
-    """Counts pairs of a token and one that it sees, under the windows of all layers.
+    """Counts pairs of a token and a token that it sees, under all layers' windows.
 
-    ``before`` tokens come before ``tokens``: numbers, or arrays that broadcast.
+    ``before`` tokens precede ``tokens`` tokens; both may be arrays that broadcast.
     """
 
     def pairs(tokens: Any, window: int) -> Any:

@@ -1,7 +1,7 @@
-"""Describes GPUs to XLA's compiler, which then compiles for them without one.
+"""Describes GPUs to XLA's compiler, which then compiles for them without a GPU.
 
-:func:`describe` writes what the compiler asks a GPU for: XLA's ``GpuTargetConfigProto``
-(xla/stream_executor/device_description.proto) as text.
+:func:`describe` writes the properties that the compiler otherwise asks of a GPU: XLA's
+``GpuTargetConfigProto`` (xla/stream_executor/device_description.proto) as text.
 """
 
 import dataclasses

@@ -28,7 +28,7 @@ def find(pattern: str, text: str) -> re.Match[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """The shape of an array; ``in_memory``: it lies in main memory, not on the chip."""
+    """The shape of an array; ``in_memory``: in main memory, not on-chip memory."""
 
     dtype: str
     dims: tuple[int, ...]
@@ -36,7 +36,7 @@ class Shape:
 
     @property
     def size(self) -> float:
-        """Bytes, whatever memory it lies in."""
+        """Bytes, in any memory."""
         width = _BYTES.get(self.dtype)
         if width is None:
             # The first number is the bits: s32, bf16, f8e4m3fn, c64.
@@ -62,7 +62,7 @@ class Instruction:
 
 @dataclasses.dataclass(frozen=True)
 class Computation:
-    """A computation: its instructions by name, in order, and the one it returns."""
+    """A computation: its instructions by name, in order, and its result's name."""
 
     name: str
     instructions: Mapping[str, Instruction]
@@ -158,8 +158,8 @@ def executions(
     Args:
         module: the module.
         work: returns the work of one run of a computation, without those that it calls.
-        in_loop: whether to count one iteration of the loop of unknown length with the
-            most work, not the module.
+        in_loop: whether to count only one iteration of a loop: the loop of unknown
+            length with the most work.
 
     Returns:
         The counts, and the number of loops of unknown length, which count as one
@@ -221,7 +221,7 @@ def _called(instruction: Instruction) -> Iterator[str]:
 
 
 def _loop_length(module: Module, frames: _Frames) -> int | None:
-    """Counts the iterations of a ``while``; ``None`` if its text does not tell.
+    """Counts the iterations of a ``while``; ``None`` if the text does not say.
 
     Without the compiler's note, the loop must have a counter: a tuple element whose
     start, limit and increment are constants.
@@ -259,9 +259,9 @@ def _loop_length(module: Module, frames: _Frames) -> int | None:
 
 
 def _source(module: Module, computation: Computation, name: str) -> Instruction | None:
-    """Returns the instruction whose value ``name`` copies; ``None`` if not here.
+    """Returns the instruction whose value ``name`` copies; ``None`` if it is elsewhere.
 
-    A value may pass through tuples, and through fusions that go on with a collective.
+    A value may pass through tuples, and through fusions that continue a collective.
     """
     instruction = computation.instructions.get(name)
     while instruction is not None:
@@ -281,9 +281,9 @@ def _source(module: Module, computation: Computation, name: str) -> Instruction 
 def _passed(
     module: Module, computation: Computation, name: str, index: int
 ) -> str | None:
-    """Names the value that an instruction returns unchanged as an element of a tuple.
+    """Names the value that an instruction passes on as an element of its tuple.
 
-    ``None``: it computes the element.
+    ``None``: the instruction computes the element.
     """
     made = computation.instructions.get(name)
     if made is None:
@@ -305,13 +305,13 @@ def _passed(
 def _element(
     module: Module, computation: Computation, name: str, index: int
 ) -> Instruction | None:
-    """Returns the source of an element of a tuple; ``None`` if not here."""
+    """Returns the source of an element of a tuple; ``None`` if it is elsewhere."""
     passed = _passed(module, computation, name, index)
     return None if passed is None else _source(module, computation, passed)
 
 
 def _element_index(module: Module, computation: Computation, name: str) -> int | None:
-    """Returns which element of the computation's parameter ``name`` is, if any."""
+    """Returns the index if ``name`` is an element of the computation's parameter."""
     instruction = _source(module, computation, name)
     if instruction is None or instruction.opcode != 'get-tuple-element':
         return None

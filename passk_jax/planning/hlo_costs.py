@@ -4,10 +4,9 @@ XLA's own ``cost_analysis`` counts the body of a loop once. Here each instructio
 as often as it runs (hlo.py), at XLA's cost: a product has two FLOPs per multiplication,
 an instruction reads its operands and writes its result once, and slicing reads only the
 slice. A conditional counts as the branch that takes longest on a chip with
-:data:`INTENSITY`. Data in a TPU's on-chip memory is not traffic: what is fetched ahead
-counts where it is read from main memory, what is evicted where it is written there. A
-hand-written kernel counts by its operands and results, or by the bytes that it states,
-if they are fewer.
+:data:`INTENSITY`. Access to a TPU's on-chip memory is not traffic: prefetches count
+when they read main memory, evictions when they write it. A hand-written kernel counts
+by its operands and results, or by the bytes that it states, if they are fewer.
 """
 
 import collections
@@ -44,7 +43,7 @@ class Costs:
     """Costs of one run of the program, or of one step of its loop, on one chip.
 
     Attributes:
-        flops: of matrix products and convolutions outside kernels.
+        flops: FLOPs of matrix products and convolutions outside kernels.
         memory: bytes read from and written to main memory.
         collectives: kind -> traffic.
         unknown_loops: the number of loops of unknown length, which count once.
@@ -68,8 +67,8 @@ def count(
 ) -> Costs:
     """Counts a compiled program of ``num_devices`` devices from its text.
 
-    If an iteration of its loop of unknown length has ``loop_steps`` steps, not 0, only
-    one such step counts.
+    If ``loop_steps`` is not 0, only one step of the loop of unknown length counts; an
+    iteration has ``loop_steps`` steps.
     """
     module = hlo.parse(text)
 
@@ -163,8 +162,8 @@ def _fusion_memory(
     fusion: hlo.Instruction,
     operands: list[tuple[hlo.Shape, ...]],
 ) -> float:
-    """Counts the traffic of a fusion; a slice or an update in place by its own size."""
-    # A collective that goes on here counts where it started. Its arrays, and the
+    """Counts the traffic of a fusion; slices and in-place updates by their sizes."""
+    # A collective that continues here counts where it started. Its arrays, and the
     # parameters that the root only passes on, are neither read nor written.
     passes = collectives.goes_on(inner)
     users: dict[str, list[hlo.Instruction]] = {}
@@ -217,11 +216,11 @@ def _fusion_memory(
 def _flops(computation: hlo.Computation, instruction: hlo.Instruction) -> float:
     """Counts two FLOPs for each multiplication of a product, dot or convolution.
 
-    Every axis of a product is in two of left, right and result, and every batch axis in
-    all three. So the number of multiplications is the root of the product of all sizes,
-    with each batch axis divided out once. This leaves out padding, which is most of the
-    window where a TPU turns a batched product into a convolution. No other convolution
-    occurs.
+    Every axis of a product occurs in two of left, right and result, and every batch
+    axis in all three. So the number of multiplications is the square root of the
+    product of all sizes, with each batch axis divided out once. This leaves out
+    padding, which is most of the window if a TPU turns a batched product into a
+    convolution. No other convolution occurs.
     """
     if instruction.opcode not in ('dot', 'convolution'):
         return 0.0

@@ -1,8 +1,8 @@
 """Distributions of response lengths, for a simulated step.
 
-:func:`read` reads ``constant:979``, ``lognormal:979`` (of this mean once the limit has
-cut it; ``lognormal:979,0.8`` sets the deviation of the logarithm, else 1), or a
-directory ``rollouts/`` of a run, whose lengths it draws again.
+:func:`read` reads ``constant:979``, ``lognormal:979``, or a directory ``rollouts/`` of
+a run, whose lengths it resamples. 979 is the mean after the limit has cut lengths.
+``lognormal:979,0.8`` also sets the deviation of the logarithm, which is 1 by default.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ class Lengths:
     """A distribution of lengths up to a limit.
 
     Attributes:
-        name: for people.
+        name: its name in reports.
         limit: the most tokens of a response.
         values: equally likely lengths, int64.
     """
@@ -36,19 +36,19 @@ class Lengths:
 
     @property
     def mean(self) -> float:
-        """Tokens of a response on average."""
+        """Mean tokens of a response."""
         return float(self.values.mean())
 
     def draw(self, *shape: int) -> np.ndarray:
-        """Draws lengths; the same ones each time."""
+        """Draws lengths; every call draws the same."""
         return np.random.default_rng(_SEED).choice(self.values, shape)
 
 
 def read_all(text: str, *, limit: int) -> list[Lengths]:
-    """Reads distributions, separated by semicolons; ``''``: one, as :func:`read`.
+    """Reads distributions, separated by semicolons; ``''``: one, see :func:`read`.
 
     Raises:
-        InputError: one is empty, or as for :func:`read`.
+        InputError: one is empty, or :func:`read` raises it.
     """
     parts = [part.strip() for part in text.split(';')]
     if len(parts) > 1 and '' in parts:
@@ -60,7 +60,7 @@ def read(text: str, *, limit: int) -> Lengths:
     """Reads a distribution; ``''``: every response is as long as the limit.
 
     Raises:
-        InputError: the text is none, or a length is not in [1, limit].
+        InputError: the text is not a distribution, or a length is not in [1, limit].
     """
     if not text:
         return Lengths(f'all of {limit} tokens', limit, np.array([limit]))

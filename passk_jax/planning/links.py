@@ -1,16 +1,16 @@
 """Bounds the time of collectives by the links of a torus that they use.
 
-The chips of a slice are a grid with two links a dimension at each chip. Where its ends
-are no neighbours, the chips there have one. The *lines* of a collective are the
-dimensions in which its devices differ; it uses only their links.
-Collectives may overlap, so the bound is that of the busiest set of dimensions: the
-bytes of all collectives that use no other line, over the links of the set. Data between
-slices goes through the data centre network; between the two devices of a chip it needs
-no link.
+The chips of a slice form a grid, in which each chip has two links per dimension. If the
+ends of a dimension are not neighbours, chips at the ends have only one. The *lines* of
+a collective are the dimensions in which its devices differ; it uses only their links.
+Collectives may overlap, so the bound comes from the busiest set of dimensions: the
+bytes of all collectives that use no other lines, divided by the links of the set. Data
+between slices crosses the data centre network. Data between the two devices of a chip
+needs no link.
 
-Of what a device receives in a group of g devices on m chips in s slices, at least the
-part (m - 1) / (g - 1) comes from other chips, if the devices of a chip share what
-arrives, and (s - 1) / (g - 1) from other slices.
+Take a group of g devices on m chips in s slices. Of the bytes that a device receives,
+at least the share (m - 1) / (g - 1) comes from other chips, if the devices of a chip
+share what arrives, and (s - 1) / (g - 1) from other slices.
 """
 
 import dataclasses
@@ -58,10 +58,9 @@ def seconds(
 
     Args:
         by_groups: the bytes that a device receives.
-        where: the places of the devices; if there are none, all links serve every
-            collective.
+        where: the places of the devices; if empty, every collective uses all links.
         chip: the devices' chip, whose link bandwidth must be known.
-        wraps: of each dimension, whether its ends are neighbours.
+        wraps: for each dimension, whether its ends are neighbours.
     """
     if not where:
         return sum(by_groups.values()) / chip.link_bandwidth

@@ -1,4 +1,4 @@
-"""Finds meshes for a number of devices, the nearest to the present one first."""
+"""Finds meshes for a number of devices, those nearest to the present mesh first."""
 
 import itertools
 import math
@@ -24,10 +24,10 @@ def other_meshes(
 ) -> list[Overrides]:
     """Lists the changes to every other mesh that repeats no work, the nearest first.
 
-    Such a mesh divides the prompts and the rollouts of a step and the key/value heads.
-    If it does not divide the prompts of a pass, a pass becomes one prompt a device; if
-    it has no mesh of sampling of this size (``decode_tensor``), it samples itself. By
-    default it has as many devices, replicas (``data``) and of these as now.
+    Such a mesh divides the prompts of an update, the rollouts of a pass and the
+    key/value heads. If it does not divide the prompts of a pass, a pass becomes one
+    prompt per device. If ``decode_tensor`` does not fit it, sampling uses the same
+    mesh. By default, devices, replicas (``data``) and ``decode_tensor`` are as now.
     """
     now = builder.mesh.shape
     data = data or now['data']
@@ -46,7 +46,7 @@ def other_meshes(
             overrides['mesh.decode_tensor'] = taken
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
-        # Traffic in every layer costs most.
+        # A larger 'tensor' comes last: its traffic in every layer costs most.
         more = max(1, tensor / now['tensor'])
         steps = sum(abs(math.log2(sizes[x] / now[x])) for x in sizes)
         meshes.append((more, steps, fsdp, overrides))
@@ -63,9 +63,9 @@ def _divisors(number: int) -> list[int]:
 
 
 def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
-    """Makes the configuration's mesh, which may have another number of devices.
+    """Makes the configuration's mesh, whose size may differ from ``num_devices``.
 
-    An axis of -1 takes the remaining devices, or one.
+    An axis of -1 takes the remaining devices, at least one.
     """
     sizes = config.sizes
     used_devices = math.prod(size for size in sizes.values() if size != -1)
@@ -74,10 +74,10 @@ def completed(config: MeshConfig, num_devices: int) -> AbstractMesh:
 
 
 def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Overrides:
-    """Returns the changes that make a configuration's mesh one of a topology's devices.
+    """Returns the changes that adapt a configuration's mesh to a topology's devices.
 
-    It takes the nearest mesh on which the programs fit by shapes; else the nearest on
-    which what a device holds before they run fits; else the nearest of all.
+    These lead to the nearest mesh on which the programs fit, by shapes; else to the
+    nearest on which their arguments fit; else to the nearest of all.
 
     Raises:
         InputError: no mesh of the devices divides the batches.

@@ -4,11 +4,11 @@
 * Sampling has three: ``weights`` casts and gathers the weights, ``prefill`` runs the
   prompts, and ``decode`` generates tokens in a loop (decoding.py).
 * ``diagnose`` compares gradients, if ``log.diagnostics_every`` is set.
-* ``pictures`` reads the pictures once a step, if the policy does and its tower is
-  frozen. Else the tower runs in the others.
+* ``pictures`` reads the pictures once per step, if the policy has a frozen tower. A
+  trained tower runs in the other programs.
 
-They call the functions that a run calls, on :class:`jax.ShapeDtypeStruct` with
-shardings instead of arrays, so planning makes and reads no weight. Every prompt and
+The programs call a run's functions on :class:`jax.ShapeDtypeStruct` with shardings
+instead of arrays, so planning neither makes nor reads weights. Every prompt and
 response is as long as the configuration allows.
 """
 
@@ -42,16 +42,16 @@ class Program:
 
     Attributes:
         name: one of :data:`PROGRAMS` or :data:`PICTURES`.
-        function: jitted, with the donations of a run.
+        function: the jitted function, with the donations of a run.
         arguments: ``ShapeDtypeStruct`` with shardings.
-        mesh: what the program is compiled on, and where its results lie.
+        mesh: the mesh of the program and its results.
         resident: bytes that a device holds besides the arguments while the program
-            runs, such as the parts of the training state that are no arguments.
+            runs, such as other parts of the training state.
         useful_flops: FLOPs that its mathematics needs, over all devices.
         num_tokens: response tokens it works on; for ``prefill``, prompt tokens.
         loop_steps: 0, or the steps in an iteration of the program's loop of unknown
             length. Then FLOPs, tokens and costs are those of one step.
-        options: of the compiler, for this program.
+        options: compiler options for this program.
     """
 
     name: str
@@ -146,7 +146,7 @@ def _prefill(builder: Builder) -> Program:
     )
     run = functools.partial(device.prefill, builder.policy)
     if G < P:
-        # Those of the first slots; the others run as slots become free.
+        # The prompts of the first slots; others run as slots become free.
         work, first = of_sampling.fit_grid()
         run = functools.partial(run, count=first.slots)
         arguments += (of_sampling.array(('batch',), (P // work.problems,), jnp.int32),)
@@ -198,7 +198,7 @@ def _diagnose(builder: Builder) -> Program:
     diagnose = make_diagnose(builder)
     rollouts, state = builder.rollouts(), builder.state()
     advantages, rewarded = map(builder.shape_by_rollout, (jnp.float32, jnp.bool_))
-    # A forward pass, and a backward pass for each gradient, which is two.
+    # A forward pass, and a backward pass, which counts two, for each gradient.
     passes = 1 + 2 * diagnose.num_gradients
     return Program(
         'diagnose',

@@ -1,8 +1,8 @@
 """Proposes changes of the configuration that make a program fit.
 
 :func:`ways_out` tries kinds of changes, the cheapest first, each in several degrees,
-from shapes alone (fits.py). It drops changes that the configuration refuses and those
-that save nothing. A change is of one value, or of a pair of mesh axes.
+from shapes alone (fits.py). It drops changes that the configuration rejects and those
+that save nothing. A change affects one value, or a pair of mesh axes.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ LEAST_SAVING = 0.01
 # The smallest share of the responses' length that is worth proposing.
 _LEAST_RESPONSE = 0.25
 _FACTORS = (2, 4, 8, 16)
-# Tokens of the head at a time: with fewer, its products leave a chip idle.
+# The fewest tokens per chunk of the head: with fewer, its products leave a chip idle.
 _LEAST_CHUNK = 64
-# Shares of the present keys and values.
+# Limits of keys and values to try, as shares of the present size.
 _CACHE_SHARES = (0.75, 0.5, 0.375, 0.25, 0.125, 0.0625)
 # The cost of more devices along an axis, the cheapest first.
 _AXES = {
@@ -121,7 +121,10 @@ def _changes(
 def on_the_same_mesh(
     builder: Builder, name: str
 ) -> Iterator[tuple[str, list[Overrides]]]:
-    """Yields cost and degrees of changes that keep mesh and results, cheapest first."""
+    """Yields cost and degrees of changes that keep the mesh and the results.
+
+    The cheapest come first.
+    """
     train, policy, of_sampling = builder.train, builder.policy, builder.sampling_run
     if works_by_pass(name):
         batches = range(train.micro_batch_prompts - 1, 0, -1)

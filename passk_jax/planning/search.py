@@ -1,13 +1,14 @@
 """Searches for settings under which every program fits and training is the same.
 
 :func:`search` compiles the programs in turn. If one does not fit, the compiler says how
-much it needs, and the estimates of fits.py say which settings may suffice: the mildest
-of the cheapest kind, else of several kinds together, else on another mesh of the same
-devices (meshes.py). :func:`search` compiles with these, and so on.
+much memory it needs, and the estimates of fits.py say which settings may suffice: the
+mildest setting of the cheapest kind, else of several kinds together, else on another
+mesh of the same devices (meshes.py). Then :func:`search` compiles with these settings,
+and so on.
 
-The estimates are cautious at first. If no setting of one kind is enough by them, they
+The estimates are cautious at first. If by them no setting of one kind suffices, they
 become hopeful, and the next attempt may be too mild. plan.py does not compile a program
-if what a device holds before it runs is already too much.
+whose arguments and resident arrays already exceed the memory.
 """
 
 import dataclasses
@@ -26,9 +27,9 @@ _MOST_CHANGES = 20
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """The settings that a search ended with, as changes of the configuration.
+    """The result of a search: settings, as changes of the configuration.
 
-    ``analyses`` are of the programs, up to one that does not fit, ``over``.
+    ``analyses`` has the programs, up to the first that does not fit, ``over``.
     """
 
     overrides: Overrides
@@ -80,7 +81,7 @@ def flags(overrides: Overrides) -> list[str]:
 
 
 def _touched(name: str, keys: set[str]) -> bool:
-    """Returns whether other values of these dotted keys change a program."""
+    """Returns whether a change of these dotted keys changes a program."""
     of_sampling = {'sampling.max_cache_bytes', 'mesh.decode_tensor'}
     if any(key.startswith('mesh.') for key in keys - of_sampling):
         return True
@@ -101,7 +102,7 @@ class _Sizes:
     def __init__(self, name: str, builder: Builder, check: Check):
         self.name, self.builder, self._check = name, builder, check
         self._limit = 0.0
-        # Sizes of a mesh -> the last analysis on it; the last of all is the last item.
+        # Sizes of a mesh -> the last analysis on it, in the order of analyses.
         self._last: dict[tuple[int, ...], tuple[Analysis, Builder]] = {}
         self._needed: dict[tuple, float] = {}
         self.hopeful = False
@@ -123,7 +124,7 @@ class _Sizes:
         return _key(settings) in self._analysed
 
     def needed(self, settings: Overrides) -> float:
-        """Returns a device's bytes; infinite for settings that are refused."""
+        """Returns a device's bytes; infinite for settings that are rejected."""
         key = (self.hopeful, *_key(settings))
         if key not in self._needed:
             self._needed[key] = self._estimate(settings)
@@ -155,7 +156,7 @@ def _key(settings: Overrides) -> tuple:
 
 
 def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
-    """Returns the next settings: enough by estimate, else those that save most."""
+    """Returns the next settings: enough by the estimates, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
     wanted = sizes.builder.decode_tensor
     others = other_meshes(sizes.builder.changed(first), decode_tensor=wanted)
@@ -194,7 +195,7 @@ def _choose_one_kind(sizes: _Sizes, start: Overrides) -> Overrides:
 
 
 def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
-    """Adds as many kinds of changes to ``start`` as are enough, else all."""
+    """Adds kinds of changes to ``start`` until they suffice, else all."""
     if sizes.needed(start) == math.inf:
         return start
     kinds, chosen = sizes.kinds(start), start
@@ -209,7 +210,7 @@ def _choose_several_kinds(sizes: _Sizes, start: Overrides) -> Overrides:
 def _milder(
     sizes: _Sizes, chosen: Overrides, start: Overrides, kinds: list[list[Overrides]]
 ) -> Overrides:
-    """Takes back the needless changes of ``chosen``, the costliest kind first."""
+    """Undoes unnecessary changes of ``chosen``, the costliest kind first."""
     for degrees in reversed(kinds):
         keys = {key for degree in degrees for key in degree}
         other_keys = {key: x for key, x in chosen.items() if key not in keys}

@@ -1,17 +1,18 @@
 """Simulates a step and a run at stated lengths, from the costs of compiled programs.
 
-1. :func:`replay` runs the sampler's schedule on drawn lengths: how many steps each grid
-   and ring decode.
-2. A decode step costs what its weights, prompts and rings read, times the traffic that
-   the compiler adds to this at full size, or its FLOPs. On TPUs, attention reads only
-   the blocks of a ring that its rollout has filled (decode_attention.py).
-3. The learner's cost is that of full responses, times the share of its passes that
+1. :func:`replay` runs the sampler's schedule on drawn lengths, and counts the steps of
+   each grid and ring.
+2. A decode step takes as long as its FLOPs, or as reading its weights, prompts and
+   rings. The bytes are multiplied by the compiled program's ratio of traffic to these
+   bytes at full size. On TPUs, attention reads only the filled blocks of a ring
+   (decode_attention.py).
+3. The learner costs as much as with full responses, times the share of its passes that
    packing needs (learning/blocks.py).
 4. An evaluation samples its problems once; a checkpoint is written by all hosts.
 
 Each time has two figures: at the chip's peaks, which no run can beat, and at the
-:class:`Factors` that peers reach. Verification, the host's decisions and compilation
-count nothing.
+:class:`Factors` that other programs reach. Verification, the host's decisions and
+compilation count as 0.
 """
 
 import dataclasses
@@ -48,12 +49,12 @@ class Factors:
     """Shares of the peaks that a program reaches.
 
     Attributes:
-        mfu: of the FLOP/s, by useful FLOPs: MaxText states 45.5 % for 8B on 256 chips
-            of v6e.
-        bandwidth: of the memory bandwidth while decoding: sglang-jax reaches 37 to 46 %
-            on v6e.
-        disk: bytes/s that a host writes of a checkpoint; an assumption.
-        chips_of_host: chips of a host.
+        mfu: share of the FLOP/s, by useful FLOPs: MaxText states 45.5 % for 8B on 256
+            chips of v6e.
+        bandwidth: share of the memory bandwidth while decoding: sglang-jax reaches 37
+            to 46 % on v6e.
+        disk: bytes/s at which a host writes a checkpoint; an assumption.
+        chips_of_host: chips per host.
     """
 
     mfu: float = 0.45
@@ -66,7 +67,8 @@ class Factors:
 class Decoded:
     """``steps`` decode steps of a cell's grid of this size and ring.
 
-    A step reads ``slots`` of a layer's rings, on average; ``tokens`` ignore windows.
+    A step reads ``slots`` slots of a layer's rings, on average. ``tokens`` counts the
+    tokens in the rings, ignoring windows.
     """
 
     steps: int
@@ -81,9 +83,9 @@ class Simulation:
     """Seconds of each part of a step and of a run, at the peaks and as expected.
 
     Attributes:
-        of_step: the parts of a step by name.
-        besides: what is done between steps, each time.
-        step: a step without what is done besides.
+        of_step: the parts of a step, by name.
+        besides: work between steps, such as an evaluation, by name.
+        step: a step, without the work between steps.
         run: the run.
     """
 
@@ -95,14 +97,14 @@ class Simulation:
 
 @dataclasses.dataclass(frozen=True)
 class Assumed:
-    """What a simulated run assumes.
+    """The assumptions of a simulated run.
 
     Attributes:
-        lengths: of the responses, in evaluations too.
+        lengths: lengths of the responses, also in evaluations.
         evaluation, checkpoint: sections of the configuration.
-        num_problems: of an evaluation; 0: unknown, and evaluations count nothing.
-        price: of an hour of a chip; 0: unknown.
-        factors: the shares of the peaks that are reached.
+        num_problems: problems of an evaluation; 0: unknown, evaluations count as 0.
+        price: price of a chip-hour; 0: unknown.
+        factors: the reached shares of the peaks.
     """
 
     lengths: Lengths
@@ -122,10 +124,10 @@ def replay(
 ) -> list[Decoded]:
     """Runs the schedule on lengths ``[cells, rollouts]``, in the order of the queue.
 
-    A row takes the next rollout of its cell. All cells decode until the last has ended.
-    The grid shrinks to the smallest size with enough rows; how rows share prompts may
-    let it shrink later. ``filled`` returns the slots that rollouts read in so many
-    steps; ``None``: each row reads its ring.
+    A free row takes the next rollout of its cell. All cells decode until the last one
+    has ended. The grid shrinks to the smallest size with enough rows; the real grid may
+    shrink later, because rows share prompts. ``filled`` maps numbers of steps to the
+    slots that a rollout reads in them; ``None``: each row reads its whole ring.
     """
     schedules = [_schedule(x, first.total) for x in lengths]
     starts, ends = (np.stack([x[i] for x in schedules]) for i in range(2))
@@ -148,7 +150,7 @@ def replay(
 
     def mean(count: Callable[[np.ndarray], np.ndarray], now: int, after: int) -> float:
         counts = [count(np.clip(t - starts, 0, ends - starts)) for t in (now, after)]
-        # The cells wait for the one that has most.
+        # The other cells wait for the one with the most work.
         return (counts[1] - counts[0]).sum(axis=1).max() / (after - now)
 
     decoded, size, ring = [], first, 0
@@ -184,9 +186,9 @@ def cut_into_cells(lengths: np.ndarray, work: Work) -> np.ndarray:
 
 
 def share_of_passes(builder: Builder, lengths: np.ndarray) -> float:
-    """Returns the share of the learner's passes that responses of ``[P, N]`` need.
+    """Returns the share of the learner's passes that lengths ``[P, N]`` need.
 
-    Every response counts as one with a gradient.
+    Assumes that every response has a gradient.
     """
     update = builder.update()
     if not update.deals:
@@ -261,7 +263,7 @@ def simulate(
 def _decoder(
     builder: Builder, decode: Analysis, factors: Factors
 ) -> Callable[[np.ndarray, Work, Size], tuple[float, float]]:
-    """Makes a function of lengths ``[P, N]`` and their grid: seconds, twice."""
+    """Makes a function from lengths ``[P, N]`` and their grid to both figures."""
     account, cost = decoding.account_of(builder), _step_cost(builder, decode, factors)
     filled = filled_slots(builder)
 
@@ -278,7 +280,7 @@ def _decoder(
 def _step_cost(
     builder: Builder, decode: Analysis, factors: Factors
 ) -> Callable[[Decoded, int, int], tuple[float, float]]:
-    """Makes a function of grid, cells and a token's bytes: seconds of a step, twice."""
+    """Makes a function from grid, cells and a token's bytes to a step's two figures."""
     chip, arch = decode.topology.chip, builder.policy.arch
     work, first = builder.fit_grid()
     weights = shard_bytes(builder.decoding_weights())
@@ -313,10 +315,10 @@ def _step_cost(
 
 
 def filled_slots(builder: Builder) -> Callable[[np.ndarray], np.ndarray] | None:
-    """Makes a function of steps: the slots that a rollout reads in its first so many.
+    """Makes a function from steps to the slots that a rollout reads in its first steps.
 
-    They are those of a layer on average, in whole blocks. Returns ``None`` where
-    attention reads whole rings.
+    It counts whole blocks, as a mean over layers. Returns ``None`` if attention reads
+    whole rings.
     """
     arch, work = builder.policy.arch, builder.fit_grid()[0]
     if arch.attention != 'splash':
@@ -352,7 +354,7 @@ def _evaluation_batch(builder: Builder, assumed: Assumed) -> tuple[int, int]:
 
 
 def _grid_of(builder: Builder, evaluation: EvalConfig, size: int) -> tuple[Work, Size]:
-    """Returns the grid of an evaluation's batch, as setup.py limits it."""
+    """Returns the grid of an evaluation's batch, limited as in setup/evaluation.py."""
     work, first = builder.fit_grid()
     limit = builder.sampling.max_cache_bytes
     shares = sharding.count_shards(builder.mesh, 'rollouts')

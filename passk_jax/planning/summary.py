@@ -1,4 +1,4 @@
-"""Writes the text around a plan's table: what is planned, its run, what is too much."""
+"""Writes the text around a plan's table: introduction, notes, simulation, overflow."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ def introduction(
     name: str,
     source: str,
 ) -> list[str]:
-    """Describes what the plan is of, one sentence a line.
+    """Describes the planned run, one sentence per line.
 
-    ``lines_of_axes`` is from :func:`passk_jax.planning.links.axis_lines`; ``name`` and
-    ``source`` are the experiment's and the model's, ``''`` for one from scratch.
+    ``lines_of_axes`` is from :func:`passk_jax.planning.links.axis_lines`; ``name`` is
+    the experiment's name and ``source`` the model's, ``''`` for one from scratch.
     """
     arch, train, sampling = builder.policy.arch, builder.train, builder.sampling
     shapes = policies.param_shapes(builder.policy, builder.mesh)
@@ -82,7 +82,7 @@ def _frozen(builder: Builder) -> str:
 def notes(
     analyses: Sequence[Analysis], builder: Builder, *, max_positions: int
 ) -> list[str]:
-    """Says what the table does not, one sentence a line.
+    """Adds what the table does not say, one sentence per line.
 
     The model has positions for ``max_positions`` tokens; 0: no limit.
     """
@@ -132,8 +132,8 @@ def notes(
 def _count_read_weights(builder: Builder) -> float:
     """Counts the bytes of weights that a device reads at least in a decode step.
 
-    A token table that is not also the head is read only at the rows of the tokens; a
-    device holds its share of them.
+    Of a token table that is not also the head, it reads only the rows of the tokens; a
+    device reads its share of them.
     """
     weights, arch = builder.decoding_weights(), builder.policy.arch
     read = shard_bytes(read_by_step(arch, weights))
@@ -172,7 +172,7 @@ def _line(way: Way, num_devices: int) -> str:
 def simulated(
     builder: Builder, analyses: Sequence[Analysis], assumed: Sequence[Assumed]
 ) -> list[str]:
-    """Writes a simulated step and run for each assumption; nothing if unknown."""
+    """Writes a simulated step and run for each assumption, if costs are known."""
     by_name = {analysis.program.name: analysis for analysis in analyses}
     lines: list[str] = []
     for one in assumed:

@@ -2,10 +2,10 @@
 
 :func:`parse` reads a name (``'v5p:4x4x4'``, two slices ``'2xv5p:4x4x4'``, ``'cpu:8'``,
 ``'gpu:h100x8'``) and starts no backend. :func:`connect` returns the devices and must be
-the first use of a device in the process. TPUs are those of the TPU compiler, which
-needs no TPU. ``cpu`` devices are virtual devices of this host. ``gpu`` devices are
-stand-ins for shapes and shardings alone, but for one GPU, where its compiler is
-installed, which needs no GPU.
+the first use of a device in the process. TPUs come from the TPU compiler, which needs
+no TPU. ``cpu`` devices are virtual devices of this host. A single GPU comes from the
+GPU compiler, if installed, which needs no GPU. Other ``gpu`` devices are stand-ins that
+only have shapes and shardings.
 """
 
 import contextlib
@@ -41,8 +41,9 @@ class Topology:
     Attributes:
         name, platform: the name, and ``'tpu'``, ``'gpu'`` or ``'cpu'``.
         chip: the kind of its chips.
-        shape: the torus in chips; for ``cpu`` and ``gpu`` the number of devices.
-        slices: how many tori the data centre network connects.
+        shape: the sizes of the torus, in chips; for ``cpu`` and ``gpu`` the number of
+            devices.
+        slices: the number of tori, which the data centre network connects.
     """
 
     name: str
@@ -65,7 +66,7 @@ class Topology:
     def wraps(self) -> tuple[bool, ...]:
         """Whether the ends of each dimension of the torus are neighbours.
 
-        Links around exist where a slice is made of cubes of 4 x 4 x 4 chips, or, on a
+        Wraparound links exist if a slice consists of cubes of 4 x 4 x 4 chips or, on a
         pod of 16 x 16, along a dimension of 16 (Austin et al., How to Scale Your Model,
         "How to Think About TPUs", jax-ml.github.io/scaling-book/tpus, 2025).
         """
@@ -79,7 +80,7 @@ class Topology:
         """Whether programs can be compiled for the devices."""
         if self.platform != 'gpu':
             return True
-        # For several GPUs it crashes on cuDNN's attention (jax 0.11.2).
+        # For several GPUs, the compiler crashes on cuDNN's attention (jax 0.11.2).
         return self.num_devices == 1 and gpu_targets.has_compiler()
 
 
@@ -139,7 +140,7 @@ def _gpu_devices(topology: Topology) -> list[Any]:
     try:
         described = topologies.get_topology_desc(
             platform='cuda',
-            # A slice of a host of a device.
+            # One slice with one host with one device.
             topology='1x1x1',
             target_config=gpu_targets.describe(topology.chip),
         )

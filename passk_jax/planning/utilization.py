@@ -3,9 +3,9 @@
 The model FLOPs of a step are what its mathematics needs at the lengths of the drawn
 responses: one forward pass over all prompts and responses, which decoding makes token
 by token, and the passes of the train step over its batch. Recomputation, padding,
-evaluations and diagnostics do not count, as in the useful FLOPs of a plan. Their rate
-over the peak of the chips is the model FLOPs utilization (MFU). A plan has an upper
-bound of it for each program.
+evaluations and diagnostics do not count, as in the useful FLOPs of a plan. The model
+FLOPs utilization (MFU) is the rate of model FLOPs divided by the chips' peak. A plan
+has an upper bound of it for each program.
 """
 
 from collections.abc import Callable
