@@ -3,10 +3,10 @@
     python -m passk_jax.push --workdir=runs/maze_tiny --exported=runs/maze_tiny/hf \\
         --repo=me/maze-tiny --private
 
-Run ``export`` first. This command adds the model card (README.md) and curves.png to its
-directory. It does not replace a README.md: ``--dry_run`` writes both files and uploads
-nothing, so that you can edit them first. It uploads to an existing repository only with
-``--overwrite``, which adds a commit. The login is that of ``hf auth login``.
+Run ``export`` first. This command adds curves.png and the model card, README.md, to the
+exported directory, but never replaces a README.md. ``--dry_run`` writes both files and
+uploads nothing, so that you can edit them first. An existing repository needs
+``--overwrite``, which adds a commit to it. The login is that of ``hf auth login``.
 """
 
 import contextlib

@@ -146,8 +146,8 @@ def make_batches(
     """Makes shuffled batches, with a new order in each epoch.
 
     An epoch ends with its last whole batch, because a batch with a problem twice would
-    use its random keys twice. So each epoch leaves out some problems, in turn others.
-    Each part of a mixture has its own epochs.
+    use its random keys twice. Each epoch leaves out different problems. Each part of a
+    mixture has its own epochs.
 
     Args:
         tokenized: the problems, from :func:`read_problems`.

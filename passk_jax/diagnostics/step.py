@@ -38,7 +38,7 @@ class Diagnosis:
         entropies, reaching: ``[T]``, see :func:`responses.entropy_by_position`.
         partings, mass: partings of wrong responses, and mass of the trained advantages.
         products: products of the gradients under ``estimators``, and of the parts of
-            the first gradient, if any; see :func:`split_by_difficulty`.
+            the first gradient, if any; see :func:`responses.split_by_difficulty`.
         estimators, num_chunks: the E estimators, the run's own first, and M.
     """
 
@@ -81,7 +81,7 @@ class Diagnose:
         name, num_rollouts: the estimator of the advantages, and N.
         k: group size of the reference ``canonical_k``.
         num_chunks: the number of parts to cut the problems into, at least 2; see
-            :func:`gradient_products`.
+            :func:`gradients.gradient_products`.
         rollout_parts: parts of a prompt's rollouts, one for each pass.
         difficulty_bins: the number of bins of difficulty to cut the run's gradient
             into; 0: it is not cut.

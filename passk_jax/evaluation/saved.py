@@ -34,7 +34,7 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
 
 def digest_of(problems: Iterable[Problem]) -> str:
     """Computes the SHA-256 of the problems and their prompts, in order."""
-    # Problems without turns or pictures hash as they did before problems had them.
+    # Problems without turns or pictures must hash as in versions without these fields.
     rows = [
         [p.id, p.prompt, dict(p.data), p.category]
         + [part for part in (p.turns, picture_digests(p)) if part]

@@ -71,7 +71,7 @@ def choose_sizes(
     On one CPU device, these are :func:`power_sizes`; elsewhere there is one size. If a
     block has few rows, it runs its prompt for little; if it has many, the last block of
     a prompt is partly empty. The sum of these costs, ``S / (R W)`` and ``R / N``, is
-    least at ``R = sqrt(S N / W)``. At full lengths, all passes have as many blocks.
+    least at ``R = sqrt(S N / W)``. At full lengths, passes have equally many blocks.
 
     Args:
         mesh: the devices; also the mesh of ``jax.set_mesh``.

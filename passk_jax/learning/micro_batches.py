@@ -97,7 +97,7 @@ class MicroBatches:
     def balance_factors(self, weights: Weights, batch: Batch) -> Float[Array, 'E']:
         """Computes :func:`expert_load.balance_factors` of a mini-batch.
 
-        Without replayed routing, this takes a pass of its own.
+        Without replayed routing, this takes an extra forward pass.
         """
         params, routing = weights.merged, batch.rollouts.routing
 

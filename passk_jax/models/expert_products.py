@@ -6,8 +6,9 @@ so that the rows of an expert lie together. Nothing is dropped or padded to a ca
 a token's result depends on no other token.
 
 Devices along the axis ``'experts'`` split the kernels, and all have the same tokens.
-Each adds up the outputs of its experts. One reduce-scatter crosses the network: it sums
-over devices and splits the tokens. grouped_products.py has the products of the rows.
+Each adds up the outputs of its experts. Only the sum over devices crosses the network;
+it also splits the tokens, if possible. grouped_products.py has the products of the
+rows.
 """
 
 import functools

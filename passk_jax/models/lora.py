@@ -88,7 +88,7 @@ class Lora:
 
 
 def adapters(row: Parameter, rank_in: int) -> tuple[Parameter, Parameter]:
-    """Declares A and B of a matrix, whose first ``rank_in`` axes go in."""
+    """Declares A and B of a matrix with ``rank_in`` input axes."""
     inputs, outputs = row.axes[:rank_in], row.axes[rank_in:]
     module = row.tensor.removesuffix('weight')
     return (

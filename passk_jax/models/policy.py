@@ -139,9 +139,8 @@ def init_params(
 ) -> Params:
     """Draws random parameters, already sharded, so that no device holds them all.
 
-    Each large parameter is made by a program of its own, the largest first, because
-    XLA:CPU holds all random bits of a program at once, and they need more memory than
-    the parameters.
+    Each large parameter has its own program, the largest first, because XLA:CPU holds
+    all random bits of a program at once, which take more memory than the parameters.
     """
     shapes = {
         name: x

@@ -4,8 +4,8 @@
 ``'gpu:h100x8'``) and starts no backend. :func:`connect` returns the devices and must be
 the first use of a device in the process. TPUs come from the TPU compiler, which needs
 no TPU. ``cpu`` devices are virtual devices of this host. A single GPU comes from the
-GPU compiler, if installed, which needs no GPU. Other ``gpu`` devices are stand-ins that
-only have shapes and shardings.
+GPU compiler, if installed, which needs no GPU. Other ``gpu`` devices are stand-ins,
+enough for shapes and shardings.
 """
 
 import contextlib

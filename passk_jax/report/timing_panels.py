@@ -28,7 +28,7 @@ _COLORS = {
 }
 _REST, _REST_COLOR = 'rest', '#c4c4c4'
 _MOST_BARS = 60
-# Bars are cut off at so many times the 90th percentile of their heights.
+# Bars are cut off at _FAR_HIGHER times the 90th percentile of their heights.
 _FAR_HIGHER = 2.0
 
 

@@ -1,4 +1,4 @@
-"""The verb *verify*: judges responses, and fetches what the host needs of rollouts.
+"""The verb *verify*: judges responses, and fetches their lengths and means to the host.
 
 Verification begins while other responses are still being decoded. The sampler hands
 over each ended response (:class:`passk_jax.sampling.Ended`) and continues. A thread of

@@ -8,7 +8,7 @@ from passk_jax.files import atomic_write_text, read_json
 from passk_jax.runs.saved_config import config_file
 
 RECORD = 'passk_run.json'
-# Sections of the config that identify a run; others may change when it resumes.
+# Keys of the config that identify a run; others may change when it resumes.
 _IDENTITY = ('name', 'seed', 'task', 'model', 'init', 'advantage')
 
 

@@ -61,7 +61,7 @@ class Record(Generic[Leaf]):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class _State:
-    """What the decode loop carries.
+    """The state of the decode loop.
 
     Every response has ``position`` tokens so far (int32 scalar). The newest, ``last [P,
     N]``, have not run through the policy yet; ``cache`` holds the tokens before them.

@@ -1,4 +1,4 @@
-"""Compiles what the next ring or grid needs, while rollouts decode with this one.
+"""Compiles programs for the next ring or grid, while rollouts decode with this one.
 
 :meth:`Ahead.plan` lists the changes that may come next, the likeliest first: a window
 of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
@@ -137,18 +137,18 @@ class Now:
     shards: int
 
     def run_window(self, prefill: tuple[Any, ...], count: int) -> None:
-        """Compiles what a window of ``count`` prompts for each shard needs."""
+        """Compiles the programs for a window of ``count`` prompts per shard."""
         window = compiled(device.prefill, *prefill, _ints(self.shards), count=count)
         compiled(state.put, self.slots, window, _ints(self.shards * count))
 
     def refill(self) -> None:
-        """Compiles what an empty slot needs."""
+        """Compiles the programs that give work to an empty slot."""
         self.take_slots(self.slots.problem.shape[0])
         waiting = _ints(*self.state.waiting.shape)
         compiled(state.settle, dataclasses.replace(self.state, waiting=waiting))
 
     def lengthen(self, ring: int, rolled: tuple[bool, ...]) -> None:
-        """Compiles what a longer ring needs.
+        """Compiles the programs for a longer ring.
 
         ``rolled`` lists the ways to copy: whether the oldest token lies behind newer
         ones.
@@ -164,7 +164,7 @@ class Now:
         self.advance(self.slots, changed)
 
     def shrink(self, slots: int, rows: int) -> None:
-        """Compiles what a smaller grid needs; the counts are those of all cells."""
+        """Compiles the programs for a smaller grid; the counts are over all cells."""
         source, old = _ints(slots, rows), self.state
         move = functools.partial(compiled, state.move_cache, source=source)
         self.advance(

@@ -39,7 +39,7 @@ _MOST_STEPS = 1.05
 # _LEAST_RING.
 _FIRST_RING = 16
 _LEAST_RING = 32
-# A window has one _WINDOW-th as many prompts as the slots.
+# A window has 1 / _WINDOW as many prompts as there are slots.
 _WINDOW = 4
 
 
@@ -202,7 +202,7 @@ def shortest_ring(response_tokens: int) -> int:
 
 @dataclasses.dataclass
 class Shard:
-    """What the rows of one shard of the batch decode, on all R shards of the rollouts.
+    """The rollouts that decode and wait in one shard of the batch.
 
     Attributes:
         problem: ``[G]`` the problem in each slot; -1: none.

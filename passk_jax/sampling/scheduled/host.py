@@ -95,7 +95,7 @@ class Decoding:
         size, smaller: the cell's present size, and the sizes that it may shrink to.
         look_below: the number of live rows at which to try smaller sizes.
         ring: the present length of the ring, in tokens.
-        shards: what the rows of each shard of the batch decode.
+        shards: the rollouts that decode and wait in each shard of the batch.
         row_steps: steps times rows so far, in all cells, live or not.
         slots, state: the prompts that the rows read, and the device's state.
         seated: for each shard, the problems whose prompts are in the slots.

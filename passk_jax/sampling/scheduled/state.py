@@ -49,7 +49,7 @@ class Slots(Generic[Leaf]):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class State(Generic[Leaf]):
-    """What decoding carries.
+    """The state of decoding.
 
     Attributes:
         rollout: ``[G, K]`` int32, the rollout in each row; -1: none.
