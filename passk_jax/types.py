@@ -116,7 +116,7 @@ class Rollouts(Generic[Leaf]):
 Picture = str | bytes | np.ndarray
 """A file's path, the bytes of one, or uint8 ``[rows, columns, 3]``."""
 PICTURE = '<image>'
-"""Stands in a prompt's text in the place of a picture."""
+"""The marker of a picture in a prompt's text."""
 
 
 class Turn(NamedTuple):

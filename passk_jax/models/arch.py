@@ -12,13 +12,13 @@ from passk_jax.models.lora import Lora
 from passk_jax.models.rope import Rope
 
 NORMS = ('before', 'after', 'both')
-"""Where a norm stands: before attention and the feed-forward part, or after."""
+"""Places of norms: before attention and the feed-forward part, after them, or both."""
 NORM_SCALES = ('cast', 'wide', 'one_plus')
 """How a norm scales: in the working dtype; in float32; in float32, by 1 + scale."""
 VISION_BLOCKS = ('gelu', 'swiglu')
 """Blocks of a tower: LayerNorm and an MLP with GELU; RMSNorm and SwiGLU."""
 REMAT = ('none', 'gate_up', 'qkv', 'attention', 'full')
-"""What of a layer the backward pass recomputes: nothing, all, or all but attention."""
+"""Parts of a layer that the backward pass recomputes, from none to all of it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ MAX_LOGITS = 1 << 28
 
 CACHE_AXES = ('batch', 'kv_heads', 'rollouts', None, None)
 PREFIX_AXES = ('batch', 'kv_heads', None, None)
-"""Logical axes of every array of :class:`KeyValues`: in a cache, in a prefix."""
+"""Logical axes of every array of :class:`KeyValues`, in a cache and in a prefix."""
 
 
 @jax.tree_util.register_dataclass

@@ -41,7 +41,7 @@ _LANES = 128
 _BLOCKS = (1024, 512, 256, 128)
 
 Pair = tuple[Float[Array, 'P N S C H'], Float[Array, 'P N S C H']]
-"""Keys and values as they are projected."""
+"""Keys and values in the layout of their projections."""
 
 
 def saves_cudnn_output(primitive: Any, *_: Any, **__: Any) -> bool:

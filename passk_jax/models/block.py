@@ -26,7 +26,7 @@ SAVED = {
     'qkv': (attention_kernels.SAVED, PROJECTED),
     'gate_up': (attention_kernels.SAVED, PROJECTED, GATED),
 }
-"""Names of what a block keeps for its backward pass, by ``arch.remat``."""
+"""Names of the arrays that a block saves for its backward pass, by ``arch.remat``."""
 
 
 class Block(nnx.Module):

@@ -22,7 +22,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.parameters import Parameter, Table, kernel
 
 ALL_LINEAR = 'all-linear'
-"""The target that stands for all of them, as in PEFT."""
+"""The target that stands for all linear maps of the layers, as in PEFT."""
 A, B = 'lora_a', 'lora_b'
 """Last parts of the names of an adapter's two parameters."""
 

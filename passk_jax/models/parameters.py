@@ -29,10 +29,10 @@ STACKS: Mapping[str, str | None] = {
     # In the tower that reads pictures.
     **{'block': None, 'tap': None},
 }
-"""What a parameter may be stacked over -> the logical axis of that dimension."""
+"""Name of an axis over which parameters may be stacked -> its logical axis."""
 
 Place = tuple[int, ...]
-"""Where in a stack: an index for each of its axes."""
+"""A place in a stack: an index for each of its axes."""
 
 
 Dims = tuple[tuple[int, ...], ...]

@@ -59,7 +59,7 @@ from passk_jax.types import Leaf, Prompts
 EMBEDDING = Parameter('embed_tokens.weight', ('vocab', 'embed'), dims=((0,), (1,)))
 """The token table, as a part of the decoder."""
 HEAD = kernel('lm_head.weight', 'embed', 'vocab')
-"""The head, where the token table is not the head too."""
+"""The head, if the token table is not also the head."""
 
 
 @jax.tree_util.register_dataclass

@@ -66,7 +66,7 @@ ALIASES: Mapping[str, Mapping[str, Alias]] = {
         'actor/lr': Alias(('learning_rate',)),
     },
 }
-"""Project -> its name of a metric -> what it is here."""
+"""Project -> its name of a metric -> how to compute it from ours."""
 
 
 def aliased(project: str, values: Mapping[str, float]) -> dict[str, float]:

@@ -121,7 +121,7 @@ class Background:
 
 
 BACKGROUND = Background()
-"""That of the process, because a compiler is best used by one thread at a time."""
+"""The only one of the process: one thread at a time uses the compiler best."""
 
 
 @contextlib.contextmanager

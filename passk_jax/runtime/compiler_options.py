@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 BY_CHIP = -1
-"""Stands for the chip's number of :data:`TRAIN_VMEM_KIB`."""
+"""Stands for the chip's row of :data:`TRAIN_VMEM_KIB`."""
 
 # KiB of vector memory for the products of a train step. By XLA's estimates, Qwen2.5-7B
 # on v5p:4x4x4 then reaches 98 instead of 78 % of the peak in products; compiling takes

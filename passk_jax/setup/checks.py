@@ -35,7 +35,7 @@ from passk_jax.tasks import make_task, require
 from passk_jax.tasks.abilities import Demonstrations
 
 LARGE_RATE = 3e-4
-"""A warm start's learning rate above this suits only a policy from scratch."""
+"""Warm starts with a larger learning rate suit only a policy from scratch."""
 # In bytes: some file systems and services do not allow longer names.
 _LONGEST_NAME = 200
 

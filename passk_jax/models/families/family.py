@@ -84,7 +84,7 @@ VISION_SIZES: Mapping[str, str] = {
     'frames': 'temporal_patch_size',
     'merge_size': 'spatial_merge_size',
 }
-"""What all towers have of ``VisionFamily.sizes``."""
+"""The part of ``VisionFamily.sizes`` that all towers share."""
 
 QWEN_WINDOWS = frozenset(
     {'layer_types', 'max_window_layers', 'sliding_window', 'use_sliding_window'}

@@ -51,7 +51,7 @@ _READERS = {
     ),
 }
 FIELDS = frozenset(' '.join(_READERS.values()).split())
-"""Fields that change nothing, whatever their value."""
+"""Fields that change nothing, with any value."""
 
 VALUES: Mapping[str, Any] = {
     # RoPE rotates the halves of a head together, not neighbours (SmolLM2).

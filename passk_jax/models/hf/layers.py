@@ -18,7 +18,7 @@ from passk_jax.models.hf import rope as hf_rope
 from passk_jax.models.rope import Rope
 
 KINDS = ('full_attention', 'sliding_attention')
-"""Kind in ``layer_types`` of a layer without and with a window."""
+"""Kinds in ``layer_types``: without a window, and with one."""
 THETAS = dict(zip(KINDS, ('rope_theta', 'rope_local_base_freq'), strict=True))
 """Field with the base of each kind's rope; Olmo 3 has only the first."""
 
