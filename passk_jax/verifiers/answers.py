@@ -115,7 +115,7 @@ def as_board(answer: str) -> str:
 
 
 def claims(answer: str, claim: str) -> bool:
-    """Returns whether an answer is this sentence; quotes, case and stop do not count.
+    """Returns whether an answer is this sentence, up to quotes, case and a full stop.
 
     >>> claims('"cannot form 24"', 'Cannot form 24.')
     True

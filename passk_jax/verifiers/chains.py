@@ -1,10 +1,10 @@
 r"""Chains: answers of several sides, such as ``x=2+3=5`` and ``\sqrt2\approx1.41``.
 
-Approximate signs part a chain into runs of equal sides. The chain is worth its first
-run with a number, or what that number is when rounded as the chain's last side is
-printed. A chain that states something false is worth nothing: numbers with ``=``
-between them must be equal, and numbers after ``\approx`` must be near the first one. A
-fraction must be that number rounded or cut; an integer is near itself alone.
+Approximate signs split a chain into runs of equal sides. The chain's value is the last
+number of the first run with a number. The chain's last side may replace it, if that is
+the value rounded. A chain with a false statement is wrong: numbers joined by ``=`` must
+be equal, and numbers after ``\approx`` must be near the value. If the value is
+rational, they must be the value rounded or cut; an integer is near only itself.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from passk_jax.verifiers.trees import Apply, Node, Number
 from passk_jax.verifiers.units import DEGREE, PERCENT, RADIAN, Unit
 
 _HALF = Fraction(1, 2)
-# A number without a unit is not in these.
+# Units that a bare number does not stand for.
 _SCALED = (PERCENT, DEGREE, RADIAN)
 
 
@@ -37,7 +37,7 @@ def compare_chain(
     """Compares the gold with the value of a chain.
 
     Args:
-        gold: no equation.
+        gold: a form other than an equation.
         answer: the chain.
         compare: compares two forms.
         judge: judges numbers.
@@ -83,7 +83,10 @@ def _runs(chain: Equation) -> list[list[Form]]:
 
 
 def _value(runs: list[list[Form]]) -> Form:
-    """Returns the first run's last number; else the last side of a run of no name."""
+    """Returns the last number of the first run with a number.
+
+    Without numbers, it is the first of the runs' last sides that is no name.
+    """
     for run in runs:
         if numbers := [side for side in run if is_number(side)]:
             return numbers[-1]
@@ -92,7 +95,7 @@ def _value(runs: list[list[Form]]) -> Form:
 
 
 def _pairs(run: list[Form]) -> Iterator[tuple[Form, Form]]:
-    """Yields pairs of constants that must be equal: neighbours, and with the first."""
+    """Yields constants that must be equal: neighbours, and the first with each."""
     sides = [side for side in run if _is_constant(side)]
     yield from itertools.pairwise(sides)
     yield from ((sides[0], side) for side in sides[2:])
@@ -112,7 +115,7 @@ def _is_near(value: Form, side: Form, judge: Judge, near: Compare) -> bool | Non
 
 
 def _is_rounded(value: Form, side: Form, judge: Judge) -> bool | None:
-    """Returns whether a side is a number rounded; decimals do not give integers."""
+    """Returns whether a side is a number rounded; decimals do not round to integers."""
     match _convert_to_one_unit(value, side):
         case (Number(), Number(_, None)):
             return False
@@ -131,7 +134,7 @@ def _lies_near(tree: Node, side: Node, judge: Judge) -> bool | None:
     number, unit = printed
     if unit == 1 and _is_rational(tree, integer=True):
         return judge.lies_between(number, tree, number)
-    # A decimal is cut from other numbers, not from decimals.
+    # Only a number that is not a literal may be cut, and only to a decimal.
     cut = _HALF if unit == 1 or isinstance(tree, Number) else 1
     below, above = (_HALF, cut) if number > 0 else (cut, _HALF)
     return judge.lies_between(number - below * unit, tree, number + above * unit)
@@ -177,7 +180,7 @@ def _convert_to_one_unit(value: Form, side: Form) -> tuple[Node, Node] | None:
     factors = [factor.get(unit.dimension, unit.factor) for unit in units]
     percent = set(dimensions) == {'', PERCENT}
     if dimensions[0] != dimensions[1] and '' in dimensions and not percent:
-        # 5 and 5 cm; a degree is another.
+        # 5 may stand for 5 cm, but not for 5 degrees.
         unit = max(units, key=lambda unit: unit.dimension)
         bare = unit.dimension not in _SCALED and Fraction(1) in factors
         return (trees[0], trees[1]) if bare else None

@@ -33,7 +33,7 @@ def read_clock(text: str) -> Clock | None:
 def clock_rule(
     gold: Clock, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a time; a half of the day counts where both have one."""
+    """Compares an answer with a time; a.m. and p.m. count if both tell the half."""
     match answer:
         case Clock(numbers, half):
             if gold.half and half:

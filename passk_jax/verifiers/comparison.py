@@ -1,8 +1,8 @@
 """Compares two forms: the gold's form decides what counts.
 
-A comparison returns True, False, or ``None`` where the judge of expressions cannot
-decide. The judge is exact arithmetic in the parent (:class:`Exact`), and numbers to 40
-digits with math-verify in a worker (equality.py).
+A comparison returns True, False, or ``None`` if the judge of expressions cannot decide.
+In the parent, the judge is exact arithmetic (:class:`Exact`). In a worker, it computes
+values to 40 digits, and math-verify decides the rest (equality.py).
 """
 
 import dataclasses
@@ -172,7 +172,7 @@ def _expression(
     match answer:
         case Expression(source, _):
             if gold.tree and not names(gold.tree) and _UNIT_BEHIND.search(source):
-                # Beside a number, 5m has a unit.
+                # If the gold is a number, 5m has a unit.
                 return compare(gold, _with_unit(answer))
             pairs = [(g, a) for g in _readings(gold) for a in _readings(answer)]
             pairs += [(g, rename_index(g, a)) for g, a in pairs]
@@ -180,7 +180,7 @@ def _expression(
         case Quantity(value, unit):
             letter = letter_of(unit)
             if letter and letter in _names(gold):
-                # Beside 5s, 5 s is a product.
+                # If the gold is 5s, 5 s is a product.
                 product = combined('*', value, Expression(letter, Name(letter)))
                 return compare(gold, product)
             return _number_and_quantity(gold, answer, compare)
@@ -241,7 +241,7 @@ def _quantity(
         case Quantity():
             return _same_unit(gold, answer, compare)
         case Expression(source, _):
-            # Beside 7 hours, 7 h has a unit.
+            # If the gold is 7 hours, 7 h has a unit.
             if gold.unit.dimension and _LETTER_BEHIND.search(source):
                 quantity = _with_unit(answer)
                 return isinstance(quantity, Quantity) and compare(gold, quantity)
@@ -296,7 +296,7 @@ def _ratio(gold: Ratio, answer: Form, compare: Compare, judge: Judge) -> bool | 
 
 
 def _near(first: Form, second: Form, judge: Judge) -> bool | None:
-    """Compares two sides roughly, in one unit; it does not judge other sides."""
+    """Compares two numbers roughly, in one unit; other sides always count as near."""
     pairs = itertools.product(
         convert_beside(second, first), convert_beside(first, second)
     )

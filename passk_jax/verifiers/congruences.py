@@ -58,7 +58,7 @@ def remainder_of(form: Congruence) -> Form | None:
 def congruence_rule(
     gold: Congruence, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with residues: the same modulus, and values in any order."""
+    """Compares an answer with residues: the same modulus, and values in any order."""
     if not isinstance(answer, Congruence):
         return False
     golds, answers = (

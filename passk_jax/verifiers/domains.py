@@ -1,10 +1,10 @@
 r"""Remarks after an answer that say which values a letter takes.
 
 ``2k+1, k\in\mathbb{Z}`` is ``2k+1``, as are ``2k+1\text{ for all integers }k`` and
-``2k+1\text{ where }k\text{ is an integer}``. The letter must occur in the answer. Two
-remarks must agree. If only the answer has one, its letter takes all real numbers or is
-a usual index: ``x+1, x\in\mathbb{Z}`` is another function than ``x+1``. An index may
-have another letter.
+``2k+1\text{ where }k\text{ is an integer}``. The letter must occur in the answer. If
+gold and answer both have a remark, the two must agree. A remark of the answer alone
+must allow all real numbers or be about a usual index, because ``x+1, x\in\mathbb{Z}``
+is another function than ``x+1``. Indices may have different letters.
 """
 
 import re
@@ -15,9 +15,9 @@ from passk_jax.verifiers.trees import names, rename
 
 _REALS, _NATURALS = 'R', 'N'
 _INDICES = frozenset('ijklmnpqrst')
-# Beside a pi these are indices without a remark.
+# In a formula with pi, these are indices even without a remark.
 _INTEGERS = frozenset('kmn')
-# Words of a kind of number -> its name; constants take any values.
+# Words for a kind of number -> its symbol; a constant takes any value.
 _KINDS = {
     'real': _REALS,
     'integer': 'Z',
@@ -54,7 +54,7 @@ _REMARKS = tuple(
 
 
 def split_domain(text: str) -> tuple[str, str, str] | None:
-    r"""Returns an answer in normal form, a letter and its values.
+    r"""Splits an answer in normal form from its remark: a letter and its values.
 
     >>> split_domain(r'2k+1, k\in \mathbb{Z}'), split_domain(r'2n-1, n\ge 1')
     (('2k+1', 'k', 'Z'), ('2n-1', 'n', 'N1'))
@@ -76,7 +76,7 @@ def _values(groups: dict[str, str | None]) -> str | None:
         part = (groups['part'] or '').replace(' ', '')
         if not part:
             return _SETS[kind]
-        # Positive real numbers are a condition.
+        # "Positive" is a condition if the numbers are real.
         return 'N1' if kind != 'R' and _POSITIVE.fullmatch(part) else None
     if sign := groups.get('sign'):
         least = int(groups['bound'] or 0) + (sign == '>')
@@ -97,7 +97,7 @@ def concerns(name: str, form: Form) -> bool:
 
 
 def agree(gold: Form, answer: Form) -> bool:
-    """Returns whether the remarks of a gold and of an answer do not differ."""
+    """Returns whether the remarks of gold and answer agree."""
     if not isinstance(answer, Restricted):
         return True
     if not isinstance(gold, Restricted):
@@ -126,7 +126,7 @@ def head_of(answer: Form, gold: Form) -> Form:
 
 
 def rename_index(gold: Expression, answer: Expression) -> Expression:
-    r"""Gives an answer the gold's index: beside ``2k\pi``, ``2n\pi`` is ``2k\pi``."""
+    r"""Renames an answer's index to the gold's, such as ``2n\pi`` to ``2k\pi``."""
     if gold.tree is None or answer.tree is None or not has_pi(gold.tree):
         return answer
     of_gold, of_answer = names(gold.tree), names(answer.tree)

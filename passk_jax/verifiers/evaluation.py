@@ -1,6 +1,6 @@
 """Evaluates trees at a point, at mpmath's working precision.
 
-Exponents are bounded, time is not.
+It bounds exponents, but not time.
 """
 
 import functools
@@ -30,7 +30,8 @@ class Evaluation:
     """An evaluation at a point, at mpmath's working precision.
 
     Attributes:
-        bits: that sums may lose, because their terms are apart or cancel.
+        bits: bits that the operations so far may have lost: sums of terms that are
+            far apart or cancel, floors and ceilings, and large exponents.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Evaluation:
 
 
 def _lost_bits(operation: str, arguments: Sequence[Value], result: Value) -> int:
-    """Returns how many bits of the arguments do not show in the result, or may not."""
+    """Counts the bits of the arguments that the result may lose."""
     if operation == '+':
         sizes = [_bits(term) for term in (*arguments, result) if term]
         return max(sizes) - min(sizes) if sizes else 0
@@ -75,7 +76,7 @@ def _lost_bits(operation: str, arguments: Sequence[Value], result: Value) -> int
 
 
 def _bits(number: Value) -> int:
-    """Returns the bits before the point, negative of a small number."""
+    """Counts the bits before the point; negative for a small number."""
     return int(mpmath.mag(number)) if number and mpmath.isfinite(number) else 0
 
 
@@ -123,7 +124,7 @@ def _factorial(number: Value) -> Value:
 
 
 def _bounded(function: Callable[[Value], Value]) -> Callable[[Value], Value]:
-    """Returns the function, undefined where reducing its argument takes long."""
+    """Makes a function undefined for large arguments, which take long to reduce."""
 
     @functools.wraps(function)
     def call(number: Value) -> Value:

@@ -45,7 +45,7 @@ class TooLargeError(ValueError):
 
 
 def same(gold: Node, answer: Node) -> bool | None:
-    """Returns whether two trees are one number; ``None`` if either is not exact.
+    """Returns whether two trees are the same number; ``None`` if either is not exact.
 
     >>> from passk_jax.verifiers.syntax import parse
     >>> same(parse('1/3'), parse('0.333333')), same(parse('1/20!'), parse('1/19!'))
@@ -80,8 +80,8 @@ def is_rounding(decimal: Number, error: Any) -> bool:
     """Returns whether a decimal is a number rounded or cut at its last digit.
 
     Args:
-        decimal: a literal; shorter ones than six places and digits are exact.
-        error: the number less the decimal, as a fraction or an ``mpf``.
+        decimal: a literal; it is exact if it has fewer than six places or six digits.
+        error: the number minus the decimal, as a fraction or an ``mpf``.
 
     >>> is_rounding(Number(Fraction(166667, 10**6), places=6), Fraction(-1, 3 * 10**6))
     True
@@ -99,7 +99,7 @@ def is_long(decimal: Number) -> bool:
 
 
 def _digits(decimal: Number) -> int:
-    """Counts the significant digits of a decimal; 0 of other literals."""
+    """Counts the significant digits of a decimal; 0 for other literals."""
     if decimal.places is None:
         return 0
     return len(str(int(abs(decimal.value) * 10**decimal.places)))
@@ -165,7 +165,7 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction | None:
 
 
 def _root(number: Fraction, degree: Fraction) -> Fraction | None:
-    """Computes the real root if it is rational; none of a negative number."""
+    """Computes a root if it is rational; ``None`` for a negative number."""
     n = degree.numerator
     if degree.denominator > 1 or not 1 <= n <= 64 or number < 0:
         return None

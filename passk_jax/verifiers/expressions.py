@@ -40,7 +40,7 @@ def evaluate(text: str, *, number: Callable[[int], Any] = Fraction) -> Value:
 
     Args:
         text: the expression.
-        number: converts integers; ``int`` gives results as Python rounds them.
+        number: converts integers; with ``int``, quotients are floats.
 
     Raises:
         Wrong: the text is anything else, or divides by zero.

@@ -1,8 +1,8 @@
-r"""Golds: the right answers of problems, as data files have them.
+r"""Golds: the right answers of problems, as data files write them.
 
-Files have them alone, at the end of a worked solution (``#### 72``, as in gsm8k), or in
-a box. Some files mark problems without a gold by a word. Some write text with formulas
-between dollars: ``$10$ minutes`` becomes ``10\text{ minutes}``.
+A file gives the answer alone, at the end of a worked solution (``#### 72``, as in
+gsm8k), or in a box. Some files mark problems without a gold by a word. Some write text
+with formulas between dollars: ``$10$ minutes`` becomes ``10\text{ minutes}``.
 """
 
 import re
@@ -25,7 +25,7 @@ _CURRENCY = re.compile(r'(?:^|(?<=[\s(\[{,;:+-]))\$(?=\s*[0-9.(\\])')
 _JOINT = re.compile(r'(\s*,?\s*\b(?:and|or)\b\s*)')
 _LETTERS = re.compile(r'[^\W\d_]')
 _WORD = re.compile('[A-Za-z]{3,}')
-# Sentences stay as they are; more words are no answer.
+# A text with more words is a sentence, and stays as it is.
 _MOST_WORDS = 6
 
 
@@ -70,7 +70,7 @@ def _as_formula(text: str) -> str:
 
 
 def _as_text(text: str) -> str:
-    r"""Wraps words in ``\text``, those that join apart from others."""
+    r"""Wraps words in ``\text``; "and" and "or" apart from other words."""
     if re.search(r'[\\{}]', text):
         return text
     return ''.join(

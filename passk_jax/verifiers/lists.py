@@ -41,7 +41,7 @@ _POINT = re.compile(
 def bracketed_rule(
     gold: Bracketed, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a tuple or an interval: items in order, and the brackets."""
+    """Compares an answer with a tuple or an interval: items in order, and brackets."""
     is_tuple = (gold.opening, gold.closing) == ('(', ')')
     match answer:
         case Bracketed():
@@ -82,9 +82,9 @@ def _is_interval(gold: Bracketed) -> bool:
 def several_rule(
     gold: Several, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a list: items and repeats; in order beside a tuple.
+    """Compares an answer with a list: items and repeats; a tuple must have the order.
 
-    Different names in the gold count: items match by name, or in order.
+    If the gold's items have different names, items match by name, or in order.
     """
     match answer:
         case _ if names_of(gold.items):
@@ -104,7 +104,7 @@ def several_rule(
 
 
 def _match_named(gold: Several, answer: Form, compare: Compare) -> bool | None:
-    """Compares with values of different names; a set of bare values has no order."""
+    """Compares an answer with values of different names; a set must name its values."""
     match answer:
         case Several(_, 'or') if gold.joint != 'or':
             return False
@@ -116,7 +116,7 @@ def _match_named(gold: Several, answer: Form, compare: Compare) -> bool | None:
 
 
 def _is_joined_otherwise(gold: Several, answer: Several) -> bool:
-    """Returns whether inequalities have "and" for "or", or the reverse."""
+    """Returns whether inequalities have "and" instead of "or", or the reverse."""
     if not _all_inequalities((*gold.items, *answer.items)):
         return False
     if gold.joint and answer.joint:
@@ -130,7 +130,7 @@ def _all_inequalities(items: Sequence[Form]) -> bool:
 
 
 def letters_of(items: Sequence[Form]) -> str | None:
-    """Joins the small letters of options; ``None`` if an item is no letter alone."""
+    """Joins the letters of options in lower case; ``None`` if an item is more."""
     letters = [x.letter for x in items if isinstance(x, Option) and not x.text]
     return ''.join(letters).casefold() if len(letters) == len(items) else None
 
@@ -138,7 +138,7 @@ def letters_of(items: Sequence[Form]) -> str | None:
 def collection_rule(
     gold: Collection, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a set: items in any order, repeats as one."""
+    """Compares an answer with a set: items in any order, repeats as one."""
     match answer:
         case Collection(items) | Several(items):
             return as_sets(gold.items, items, compare)
@@ -152,7 +152,7 @@ def collection_rule(
 def union_rule(
     gold: Union, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a union: parts in any order."""
+    """Compares an answer with a union: parts in any order."""
     match answer:
         case Union(items):
             return match_in_any_order(gold.items, items, compare)
@@ -179,7 +179,7 @@ def union_rule(
 def matrix_rule(
     gold: Matrix, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with a matrix: entries in their places; rows may be lists."""
+    """Compares an answer with a matrix: entries in their places; rows may be lists."""
     if isinstance(answer, Expression) and answer.tree is None:
         return None
     rows: Sequence[Sequence[Form]] = ()
@@ -197,6 +197,6 @@ def matrix_rule(
 
 
 def _rows_of_lists(form: Bracketed) -> tuple[tuple[Form, ...], ...]:
-    """Returns the rows of ``[[1,2],[3,4]]``; none of another form."""
+    """Returns the rows of ``[[1,2],[3,4]]``; ``()`` for other forms."""
     rows = tuple(item.items for item in form.items if isinstance(item, Bracketed))
     return rows if len(rows) == len(form.items) and form.opening == '[' else ()

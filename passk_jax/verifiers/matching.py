@@ -1,4 +1,4 @@
-"""Three-valued logic (yes, no, open), and items compared as lists and as sets."""
+"""Logic with True, False and ``None`` (open); compares lists and sets of items."""
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
@@ -27,7 +27,7 @@ class Judge(Protocol):
         """Returns whether a number is within :data:`NEAR` of another."""
 
     def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
-        """Returns whether a number is between two bounds, or one of them."""
+        """Returns whether a number is between two bounds, or equals one of them."""
 
 
 def all_of(results: Iterable[bool | None]) -> bool | None:
@@ -78,7 +78,10 @@ def match_in_any_order(
 
 
 def _matched(table: Sequence[Sequence[bool | None]], *, certain: bool) -> bool:
-    """Returns whether rows and columns can be paired at cells that are yes, or open."""
+    """Returns whether rows and columns can be paired at cells that are True.
+
+    Unless ``certain``, open cells count too.
+    """
     partner: dict[int, int] = {}
 
     def find(row: int, seen: set[int]) -> bool:

@@ -6,9 +6,9 @@ r"""Verdicts on mathematics: the last box, its form, exact numbers, then the poo
    (forms.py). The gold's form decides what counts (comparison.py); numbers are compared
    exactly (exact.py).
 3. Worker processes decide the rest: by values to 40 digits (numeric.py), and by
-   math-verify 0.9.0 where no reader here knows a part (equality.py).
-4. An answer of more than 512 characters, with a number too large, or too many
-   operations inside one another is wrong.
+   math-verify 0.9.0 if no reader here knows a part (equality.py).
+4. An answer is wrong if it has more than 512 characters, too large a number or too
+   many nested operations, unless it is the gold's text.
 
 Strict and lenient choices; docs/tasks.md gives reasons:
 
@@ -70,7 +70,7 @@ _MOST_READ = 4096
 _MOST_DEPTH = 40
 # Characters of a gold in a message.
 _SHOWN = 60
-# In a gold that is words; other golds have words in \text only.
+# Words outside of \text in a gold that is read by form; other golds have at most one.
 _MOST_WORDS = 6
 _WORD = re.compile('[A-Za-z]{3,}')
 _COMMAND = re.compile(r'\\text\{[^{}]*\}|\\[A-Za-z]+(?:\{[a-z]+\})?')
@@ -124,7 +124,7 @@ def judge(
 
 
 def judge_one(gold: str, response: str, *, pool: Pool | None = None) -> Verdict:
-    """Judges one response; the error names the gold where the gold is at fault.
+    """Judges one response; the error names the gold if the gold is at fault.
 
     Arguments and errors are those of :func:`judge`.
     """
@@ -143,7 +143,7 @@ def compare(
 
     Args:
         pairs: a gold and the answer to judge, LaTeX without dollars.
-        pool: as for :func:`judge`, and so are the errors.
+        pool: as for :func:`judge`, which lists the errors too.
     """
     verdicts = {pair: _verdict(*pair) for pair in dict.fromkeys(pairs)}
     decided = {pair: verdict for pair, verdict in verdicts.items() if verdict}
@@ -170,7 +170,7 @@ def unparsed(golds: Sequence[str], *, pool: Pool | None = None) -> list[int]:
 
     Args:
         golds: right answers.
-        pool: as for :func:`judge`, and so are the errors.
+        pool: as for :func:`judge`, which lists the errors too.
 
     Returns:
         Their places, in order.

@@ -26,9 +26,9 @@ def spread(form: Form) -> Form:
 
 
 def names_of(items: Sequence[Form]) -> list[str]:
-    """Returns the different names of items; none if an item has none.
+    """Returns the names of items; ``[]`` unless all have different names.
 
-    Indices are no names: ``x_1=1, x_2=2`` are two solutions.
+    Indices alone are no difference: ``x_1=1, x_2=2`` are two solutions.
     """
     names = [assigned(item) for item in items if isinstance(item, Equation)]
     plain = [name.casefold() for name in names if name]
@@ -42,7 +42,7 @@ def names_of(items: Sequence[Form]) -> list[str]:
 def match_by_name(
     golds: Sequence[Form], answers: Sequence[Form], compare: Compare
 ) -> bool | None:
-    """Compares items that have names with others: by name, or in order."""
+    """Compares named items with others: by name if the names match, else in order."""
     if len(golds) != len(answers):
         return False
     by_name = dict(zip(names_of(answers), answers, strict=False))
@@ -55,7 +55,7 @@ def match_by_name(
 def sort_by_name(items: Sequence[Form]) -> Sequence[Form]:
     """Sorts coordinates: ``y=2, x=1`` by name, ``n=5, k=2`` as written.
 
-    Only neighbours in the alphabet have an order.
+    Only x, y and z and neighbours in the alphabet have an order.
     """
     names = names_of(items)
     ordered = sorted(names)

@@ -3,14 +3,15 @@ r"""Rewrites the many spellings of an answer as one: its normal form.
 :func:`normal_form` runs once on the gold and once on the answer, before parsing:
 
 1. Unicode becomes LaTeX or ASCII (``SIGNS``), and full-width signs ASCII. Raised and
-   lowered digits become powers and subscripts. Invisible signs go.
-2. Delimiters of mathematics go: dollars, ``\(...\)``, bold and code of markdown,
-   quotation marks.
-3. Commands of layout go, with colours and frames (``COMMANDS``). Synonyms become one:
-   ``\dfrac`` is ``\frac``, ``\mathrm{cm}`` is ``\text{cm}``, ``\leqslant`` is ``\le``.
+   lowered digits become powers and subscripts. Invisible signs are removed.
+2. Delimiters of mathematics are removed: dollars, ``\(...\)``, bold and code of
+   markdown, quotation marks.
+3. Commands of layout, colours and frames are removed (``COMMANDS``). Synonyms become
+   one: ``\dfrac`` is ``\frac``, ``\mathrm{cm}`` is ``\text{cm}``, ``\leqslant`` is
+   ``\le``.
 4. Groups of digits are joined: ``1{,}500``, ``1,\!500``, ``1\,500``, ``1 500``. A plain
-   comma may separate, so forms.py decides.
-5. ``.``, ``,``, ``;`` and ``:`` at the end go, and braces around everything.
+   comma may separate items, so splitting.py decides.
+5. ``.``, ``,``, ``;`` and ``:`` at the end and braces around everything are removed.
 
 Nothing here depends on the meaning of an answer. All patterns take time that is linear
 in the text.

@@ -1,4 +1,6 @@
-r"""Sets of numbers in words and all real numbers but some, for :mod:`normal_form`.
+r"""Rewrites sets of numbers: in words, or all real numbers but some.
+
+It is a part of :mod:`normal_form`.
 
 ``\text{all integers } n`` is ``\mathbb{Z}``; ``x\in\mathbb{R}, x>2`` is ``x>2``; and
 ``\mathbb{R}\setminus\{0\}`` is ``(-\infty,0)\cup(0,\infty)``.
@@ -15,7 +17,7 @@ def _every(kind: str) -> str:
     return rf'^ *(?:\\text\{{ *)?{every} {numbers} *\}}? *[a-z]? *\}}? *$'
 
 
-# Where a relation follows, a letter of real numbers needs no more words.
+# Before a relation, words that only make a letter real add nothing.
 _RELATION = r'(?:\\[nlg]e(?![a-z])|[<>])'
 _DECIMAL = re.compile(r'-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)')
 _THOUSANDS = re.compile(r'[0-9],[0-9]{3}(?![0-9])')
@@ -29,7 +31,7 @@ def _complement(match: re.Match[str]) -> str:
 
 
 def _unequal(match: re.Match[str]) -> str:
-    """Returns ``x`` unequal to several numbers as the line without these."""
+    """Rewrites ``x`` unequal to several numbers as the real line without them."""
     again = rf'(?:,|\\text\{{ *(?:and|or) *\}}) *(?:{match[1]} *\\ne *)?'
     points = re.sub(again, ',', match[2])
     # A single number is a relation, which the forms know.
@@ -41,7 +43,7 @@ def _unequal(match: re.Match[str]) -> str:
 def _line_without(points: str) -> str:
     """Returns the real line without some numbers as a union of intervals.
 
-    Of a text that is no list of numbers in a known order, it is ``''``.
+    Returns ``''`` for a text that is no list of numbers whose order is known.
     """
     numbers = _ascending(points)
     if not numbers:
@@ -51,7 +53,7 @@ def _line_without(points: str) -> str:
 
 
 def _ascending(text: str) -> list[str]:
-    """Reads numbers between commas in their order; ``[]``: it is not known."""
+    """Reads and sorts numbers between commas; ``[]`` if their order is not known."""
     text = re.sub(r'\\pm *([0-9.]+)', r'\1,-\1', text)
     points = [point.strip() for point in text.split(',')]
     # 1,000 may be one number or two; a condition makes a set of many.
@@ -91,4 +93,4 @@ COMMANDS = (
         _complement,
     ),
 )
-"""Pattern -> replacement, in order, where synonyms are one already."""
+"""Pattern -> replacement, in order; they run after synonyms have become one."""

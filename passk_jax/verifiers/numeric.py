@@ -3,9 +3,10 @@ r"""Compares two expressions by their values to 40 digits, at several points.
 Two polynomials that agree at random points are equal, with a negligible chance of
 error; so are the elementary functions of answers. Constants need no point. Exact
 expressions are compared to a relative 1e-30, and to as many more digits as the terms of
-their sums are apart: ``e^{100}-1`` differs from ``e^{100}``. Beyond a bound of digits
-they are unequal. A decimal may stand for the other number as in exact.py; inside an
-expression one of six digits is accurate to a relative millionth.
+their sums are apart: ``e^{100}-1`` differs from ``e^{100}``. Beyond a bound of digits,
+they are equal only if they have the same terms. A decimal may stand for the other
+number as in exact.py. Inside an expression, a decimal of six digits is accurate to a
+relative millionth.
 
 Points have positive and negative coordinates. Only points count at which both sides are
 defined and, without ``i``, real. So ``\sqrt{ab}`` equals ``\sqrt a\sqrt b``, and
@@ -43,13 +44,13 @@ from passk_jax.verifiers.trees import (
 
 _DIGITS = 40
 _TOLERANCE = mpmath.mpf(10) ** -30
-# Digits between the terms of sums: so few need no more digits, and expressions with
-# more are left out. The most of roots of numbers, of other numbers, with variables.
+# Digits by which the terms of sums are apart. Up to _FEW need no more precision. Values
+# with more than these limits are left out: roots, other numbers, with variables.
 _FEW = 12
 _MOST_OF_ROOTS, _MOST_OF_NUMBERS, _MOST_WITH_NAMES = 16_000, 3_000, 1_500
 _ROOTS = frozenset(('+', '-', '*', '/', '^', '!', 'binom', 'sqrt', 'root', 'cbrt'))
 _BITS_PER_DIGIT = 3.32
-# The tolerance where an expression contains a decimal of some digits.
+# The tolerance for expressions with a decimal of six digits or more.
 _DECIMAL_TOLERANCE = mpmath.mpf(10) ** -6
 # Smaller values may be rounding errors of 0, and are computed with more digits.
 _SMALL = mpmath.mpf(10) ** -25
@@ -62,8 +63,8 @@ class _Sample:
 
     Attributes:
         pairs: the values.
-        digits: to which they are compared beyond 30.
-        is_enough: whether no point was left out for needing too many digits.
+        digits: the digits beyond 30 to which they are compared.
+        is_enough: False if a point was left out because it needs too many digits.
     """
 
     pairs: Sequence[tuple[Value, Value]]
@@ -110,7 +111,7 @@ def proportional(gold: Node, answer: Node) -> bool | None:
 
 
 def near(first: Node, second: Node) -> bool | None:
-    """Returns whether one number is near another; ``None`` if they are no numbers."""
+    """Returns whether one number is near another; ``None`` if either has no value."""
     for one, other in _values(first, second, None).pairs:
         return bool(abs(one - other) <= real_number(NEAR) * abs(one))
     return None
@@ -138,7 +139,7 @@ def _same(gold: Node, answer: Node, base: int | None) -> bool | None:
 
 
 def _same_terms(gold: Node, answer: Node, sample: _Sample) -> bool | None:
-    """Compares terms, where too few values count because they need many digits."""
+    """Compares terms if points were left out for their digits, else ``None``."""
     return None if sample.is_enough else sort_arguments(gold) == sort_arguments(answer)
 
 
@@ -248,15 +249,15 @@ def _values_at(
     base: int | None,
     real: bool,
 ) -> tuple[Value, Value, int] | None:
-    """Computes two values and the digits that they need; ``None``: they have none.
+    """Computes two values and the digits that they may lose; ``None`` if undefined.
 
     Args:
         trees: the expressions.
         rename: from a variable to its name in the point.
         point: a coordinate for each variable.
-        more: digits beyond 40; twice as many may be lost.
+        more: digits beyond 40; it computes with twice as many, as some may be lost.
         base: of ``\\log`` without a base.
-        real: whether a value that is not real is none.
+        real: whether a value that is not real is undefined.
     """
     evaluations = [Evaluation(point, rename, base, real) for _ in trees]
     try:

@@ -22,8 +22,8 @@ _DATES = tuple(
         rf'(?:the )?{_DAY} (?:of )?{_MONTH}{_YEAR}',
     )
 )
-# A verb ends it, and a number or a formula follows. What doubts, denies or compares
-# introduces no answer.
+# It ends with a verb before a number or a formula. Words that doubt, deny or compare
+# introduce no answer.
 _INTRODUCTION = re.compile(
     r'(\\text\{\s*)?(?:(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
     r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:))'
@@ -35,7 +35,7 @@ _INTRODUCTION = re.compile(
 
 
 def introduction(text: str) -> re.Match[str] | None:
-    r"""Finds the words before an answer; group 1 opens a ``\text`` that goes on."""
+    r"""Finds the words before an answer; group 1 is a ``\text{`` that stays open."""
     return _INTRODUCTION.match(text)
 
 

@@ -1,23 +1,24 @@
 """Judges answers in worker processes that can be killed.
 
 A verifier that parses model text may hang, crash or take all memory, even inside C,
-where no exception reaches it. So a :class:`Pool` calls it in processes of its own:
+where no exception reaches it. So a :class:`Pool` calls it in worker processes:
 
-* The parent keeps the deadline: it kills a worker that is late and starts another.
-* A worker limits its own memory and ends after a number of tasks.
+* The parent watches the deadline: it kills a late worker and starts another.
+* A worker limits its memory and ends after a number of tasks.
 * A time-out, a crash or an error of the verifier means that this answer is wrong. It
   does not raise and does not touch other answers. ``failures`` counts them.
 * If too large a share of recent answers timed out or crashed, the verifier is broken,
   not the policy: the pool raises ``InputError``.
 
 A worker is a fresh interpreter that imports the judged function and nothing else of the
-parent. ``multiprocessing`` and what builds on it would import the parent's main module
-again, and so JAX. The hash seed is fixed and gmpy2 off, so workers agree.
+parent. ``multiprocessing`` and libraries built on it would import the parent's main
+module again, and so JAX. The hash seed is fixed and gmpy2 off, so workers agree.
 
-A verdict depends on the problem and the answer alone, whatever the memo, the order of a
-batch and the number of workers; but a deadline is a matter of load, and an answer that
-needs nearly as long as it may time out on one host only. So a host judges only its own
-share of a batch, and :mod:`passk_jax.rollouts.verify` gathers the verdicts.
+A verdict depends on the problem and the answer alone, not on the memo, the order of a
+batch or the number of workers. Time-outs are the exception: an answer that takes nearly
+the whole deadline may time out on one host only, because hosts differ in load. So a
+host judges only its share of a batch, and :mod:`passk_jax.rollouts.verify` gathers the
+verdicts.
 """
 
 import collections
@@ -38,7 +39,7 @@ TIMEOUT, CRASH, PARSE_FAILURE = 'timeouts', 'crashes', 'parse_failures'
 _RECENT = 256
 # Interpreter, sympy and math-verify take 1 s on an idle core.
 _START_DEADLINE_S = 120.0
-# The parent feeds all workers; more would wait for it.
+# One parent feeds all workers; with more, they would wait for it.
 _MAX_WORKERS = 16
 
 Pair = tuple[str, str]
@@ -46,12 +47,12 @@ Pair = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What the verifier says of an answer.
+    """The verifier's judgement of an answer.
 
     Attributes:
         correct: whether the function returned ``True``.
         failure: ``None``, or the key of ``Pool.failures`` that counts it.
-        value: what the function returned, as JSON has it.
+        value: the function's result, as parsed from JSON.
     """
 
     correct: bool
@@ -60,7 +61,7 @@ class Judgement:
 
 
 def num_workers() -> int:
-    """Returns the number of workers that use the cores of this process."""
+    """Returns the number of workers for the cores of this process, at most 16."""
     return min(len(usable_cores()), _MAX_WORKERS)
 
 
@@ -73,20 +74,21 @@ class Pool:
     Args:
         function: ``'module:name'`` of a function of problem and answer, two texts, that
             returns whether the answer is right, and raises if it cannot parse one; or
-            ``'file.py:name@digest'``, a reward of a user's own (``rewards.py``).
+            ``'file.py:name@digest'``, a user's reward (``rewards.py``).
         workers: the most processes at a time.
         deadline_s: seconds for one answer, without the start of its worker.
         memory_bytes: address space of a worker.
         tasks_per_worker: answers after which a worker is replaced.
         max_failure_share: the largest share of time-outs and crashes among the last
-            256 answers, or in a batch of more; parse failures are the policy's own.
-        memo_size: judgements that are kept, the latest.
+            256 answers, or in a batch of more. Parse failures do not count, because
+            the policy causes them.
+        memo_size: the number of judgements to remember; the oldest go first.
 
     Attributes:
         failures: how many judgements failed so far, by kind: ``'timeouts'``,
             ``'crashes'`` (also memory) and ``'parse_failures'`` (the function raised).
             An answer that is found in the memo is counted again.
-        calls: answers that went to a worker, those found in the memo not among them.
+        calls: the number of answers that went to a worker, not found in the memo.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class Pool:
                     by_pair[pair] = judgement
                     self._remember(pair, judgement)
             except BaseException:
-                # A reply that is still due would be taken for the next answer's.
+                # A busy worker would reply during the next batch.
                 _kill_all(self._workers)
                 raise
             judgements = [by_pair[pair] for pair in pairs]
@@ -149,7 +151,7 @@ class Pool:
         return judgements
 
     def _remember(self, pair: Pair, judgement: Judgement) -> None:
-        # Something outside may have killed the process, whatever the pair.
+        # The pair may not be the cause: anything may have killed the process.
         if judgement.failure == CRASH:
             return
         self._memo[pair] = judgement
@@ -168,11 +170,11 @@ class Pool:
             yield from self._wait()
 
     def _replace_workers(self, num_waiting: int) -> None:
-        """Ends workers that are worn or dead; starts as many as have work."""
+        """Ends workers that are worn, dead or unruly; starts as many as have work."""
         for worker in list(self._workers):
             worn = worker.num_tasks >= self._tasks_per_worker
-            # A worker that died idle would fail an answer that it never saw, and what
-            # an earlier answer left behind might speak for a later one.
+            # A worker that died idle would fail an answer that it never saw. Code that
+            # an earlier answer left behind might reply to a later one.
             if worker.idle and (worn or worker.has_ended or worker.has_spoken):
                 self._workers.remove(worker)
                 worker.kill()
@@ -207,8 +209,9 @@ class Pool:
                 yield task, judgement
 
     def _receive(self, worker: WorkerProcess) -> Judgement | None:
-        """The judgement in a worker's reply; ``None`` if it is incomplete or a start.
+        """Returns the judgement in a worker's reply.
 
+        Returns ``None`` if the reply is incomplete or says that the worker has started.
         Raises ValueError if the worker could not start.
         """
         try:

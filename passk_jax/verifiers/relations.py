@@ -190,7 +190,7 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
 
 
 def are_apart(first: Form, second: Form) -> bool:
-    r"""Returns whether no value of a variable is within both of two bounds.
+    r"""Returns whether no value of a variable satisfies both of two bounds.
 
     >>> from passk_jax.verifiers.reading import read
     >>> are_apart(read('x<1'), read('x>2')), are_apart(read('x<1'), read('x>0'))
@@ -216,7 +216,7 @@ _TURNED = {'<': '>', '>': '<', r'\le': r'\ge', r'\ge': r'\le', r'\ne': r'\ne'}
 def equation_rule(
     gold: Equation, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with an equation: up to factors, or by value if it assigns a name."""
+    """Compares an answer with an equation, up to factors, or with a name's value."""
     name = assigned(gold)
     if not isinstance(answer, Equation):
         if name is not None:
@@ -243,7 +243,7 @@ def equation_rule(
 def inequality_rule(
     gold: Inequality, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares with an inequality: by the variable's interval, or by equal sides."""
+    """Compares an answer with an inequality: by a variable's interval, or by sides."""
     gold_interval = interval(gold)
     match answer:
         case Inequality():
@@ -259,7 +259,7 @@ def inequality_rule(
 
 
 def _same_order(gold: Inequality, answer: Inequality, compare: Compare) -> bool | None:
-    """Compares side by side, from either end; open if that does not decide."""
+    """Compares sides in order, from either end; ``None`` unless they are equal."""
     turned = tuple(_TURNED[sign] for sign in reversed(answer.signs))
     results = []
     if gold.signs == answer.signs:

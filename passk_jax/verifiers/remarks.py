@@ -1,8 +1,8 @@
-r"""Remarks behind an answer: where it holds, and what else it equals.
+r"""Remarks after an answer: where it holds, and what else it equals.
 
-``5\text{ at }x=1``, ``5\ (x=1)`` and ``5\text{ since }2+3=5`` are 5: the remark goes.
-``\sqrt2\ (\approx1.41)`` and ``\frac14\ (25\%)`` are chains. Words that deny or deduce
-(``7\text{ so }x=5``) make no answer.
+``5\text{ at }x=1``, ``5\ (x=1)`` and ``5\text{ since }2+3=5`` are 5.
+``\sqrt2\ (\approx1.41)`` and ``\frac14\ (25\%)`` are chains. A text with words that
+deny or deduce (``7\text{ so }x=5``) is no answer.
 """
 
 import re
@@ -82,7 +82,7 @@ _HEDGE = re.compile(r'(?<![a-z])(?:else|otherwise)(?![a-z])')
 _OPEN_END = re.compile(
     r'\\text\{[^{}]*(?:(?<![a-z])(?:or|and|not|else|otherwise)\W*|[0-9][^{}]*)\}'
 )
-# A number, and what makes no product or sum with it.
+# A number before a sign that makes no product or sum with it.
 _BROKEN = re.compile(
     r"-?[0-9.,]+ *(?:[':;?|\[]|\\\\|\\\{|\\[cl]?dots(?![a-z])"
     r'|\\(?:overset|underset|stackrel)(?![a-z]))'
@@ -90,7 +90,7 @@ _BROKEN = re.compile(
 
 
 def read_remark(text: str, read: Read) -> Form | None:
-    """Reads an answer with a remark behind it; ``None`` if it has none.
+    """Reads an answer with a remark after it; ``None`` if it has none.
 
     Args:
         text: in normal form.
@@ -151,7 +151,7 @@ def _hides(answer: Form, remark: Equation) -> bool:
 
 
 def _as_chain(text: str, read: Read) -> Form | None:
-    """Reads a value, and in brackets the value again, as a chain."""
+    """Reads a value that brackets repeat as a chain."""
     match = _RESTATED.fullmatch(text)
     if not match:
         return None
@@ -175,8 +175,8 @@ def _as_chain(text: str, read: Read) -> Form | None:
 def deduced(text: str, read: Read) -> Form | None:
     r"""Reads the last of several relations with arrows between them.
 
-    A value is no relation: in ``7\Rightarrow x=5`` the answer is not clear, and the
-    words make none.
+    If a part is no relation, as in ``7\Rightarrow x=5``, the answer is unclear, and the
+    text is read as words.
     """
     parts, signs = split_top(text, _ARROWS)
     if not signs or not split_top(text, _RELATION)[1]:
@@ -187,11 +187,11 @@ def deduced(text: str, read: Read) -> Form | None:
 
 
 def is_unclear(text: str, form: Form) -> bool:
-    """Returns whether a side of a relation has an answer of its own before words.
+    """Returns whether words in a side of a relation make the answer unclear.
 
     Args:
-        text: a side, before the last, in normal form.
-        form: the same, read.
+        text: a side before the last, in normal form.
+        form: the form of that side.
     """
     if _OPEN_END.fullmatch(text.strip()):
         return True

@@ -1,7 +1,7 @@
 """Calls a user's reward function in a worker process.
 
-:mod:`passk_jax.verifiers.rewards` is the other end. It imports little, because every
-worker does.
+:mod:`passk_jax.verifiers.rewards` is the other end. This module imports little, because
+each worker imports it.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ _SHOWN, _LONGEST = 60, 1000
 
 
 def load(function: str) -> Callable[[str, str], list[Any]]:
-    """Makes the function that a worker calls: record as JSON and response -> JSON.
+    """Makes the function that a worker calls with a record, as JSON, and a response.
 
     Args:
         function: ``file.py:function@digest``.
 
     Returns:
         A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
-        that is no reward is returned as a text.
+        that is no reward becomes a text.
 
     Raises:
         InputError: the file cannot be run, or has changed since the run began.
@@ -42,10 +42,10 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
         except MemoryError:
             raise
         except (Exception, SystemExit) as error:
-            # There is no line if it cannot be called with two arguments.
+            # If it does not take two arguments, no line of the file is at fault.
             alone = f'{plugins.where(called)}: {plugins.describe(error)}'
             place, _, text = (plugins.explain(error) or alone).partition(': ')
-            # Replies are short, whatever it says.
+            # Replies must be short; the message may be long.
             return [None, [place[-_LONGEST:], text[:_LONGEST]]]
         return [_plain(value), None]
 

@@ -6,7 +6,7 @@
 The function gets the text of a response and the record of its problem. It returns a
 bool, which is both verdict and reward, or a finite number, the reward; then a response
 is correct if it is at least ``threshold``. Equal responses to equal records are judged
-once, so the result may depend on nothing else.
+once, so the result must depend on these two alone.
 
 A response is wrong, with the reward 0, if the function raises on it, exceeds the
 deadline, ends its process or takes too much memory. The log says why, once per line. If

@@ -18,7 +18,7 @@ def convert_to_radians(form: Form) -> Form:
 
 
 def convert_beside(other: Form, form: Form) -> list[Form]:
-    """Returns the possible values of a side beside another, perhaps converted."""
+    """Converts a side's unit for a comparison with another; lists possible values."""
     if not isinstance(form, Quantity):
         return [form]
     value, unit = form.value, form.unit
@@ -38,7 +38,7 @@ def quotient(above: Form, below: Form) -> Form:
 
 
 def combined(operation: str, first: Form, second: Form) -> Form:
-    """Applies an operation to two values; unread unless both have trees."""
+    """Applies an operation to two values; ``Unread`` unless both have trees."""
     if not isinstance(first, Expression) or not isinstance(second, Expression):
         return Unread('')
     if first.tree is None or second.tree is None:

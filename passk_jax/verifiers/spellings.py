@@ -5,7 +5,7 @@ not. Every function but :func:`bare` returns the documented format, which :mod:`
 parses, or raises :class:`Wrong` for a text in no spelling that it knows. All take time
 that is linear in the length of the text.
 
-All read signs of other scripts (full-width digits, brackets and commas, ``−``,
+All accept signs of other scripts (full-width digits, brackets and commas, ``−``,
 ``“ ”``), invisible blanks, a fence or a ``\boxed{...}`` or ``**`` around the answer, a
 name before it (``Answer:``, ``grid =``) and a full stop after it.
 """
@@ -104,7 +104,7 @@ def _inside(text: str) -> str:
 
 
 def word(text: str, choices: Iterable[str]) -> str:
-    """Returns the choice that the answer is, in any case, quoted or not.
+    """Returns the choice that equals the answer, in any case, quoted or not.
 
     >>> word('**true.**', ['True', 'False'])
     'True'
@@ -248,8 +248,8 @@ def operators(text: str) -> str:
 def expression(text: str, target: int) -> str:
     r"""Rewrites an expression: with ``= 24``, ``× ÷ · x``, LaTeX or any brackets.
 
-    If nothing is divided, a multiplication sign beside a parenthesis may be missing. Of
-    a chain of equal expressions the first is the answer.
+    If nothing is divided, a multiplication sign beside a parenthesis may be missing. In
+    a chain of equal expressions, the first is the answer.
 
     >>> expression(r'8 \div 2 × [8 − 2] = 24', 24)
     '8 / 2 * (8 - 2)'

@@ -47,9 +47,10 @@ def split_top(text: str, pattern: re.Pattern[str]) -> tuple[list[str], list[str]
 
 
 def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
-    """Splits a list; a comma between digits in threes belongs to a number.
+    """Splits a list at its commas, except those inside a number such as ``1,500``.
 
-    In brackets it does so only before zeros, or if other commas have blanks.
+    If blanks follow other commas, only these separate. Otherwise the number must be the
+    whole text, and in brackets have a zero after a comma.
 
     >>> split_commas('1,500'), split_commas('1,500', bracketed=True)
     (['1,500'], ['1', '500'])

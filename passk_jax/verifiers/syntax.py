@@ -46,7 +46,8 @@ def parse(text: str) -> Node:
     """Parses an expression in normal form.
 
     Raises:
-        UnreadableError: the text is no expression; a TooDeepError: it is too deep.
+        UnreadableError: the text is no expression.
+        TooDeepError: its operations are nested too deeply.
     """
     parser = _Parser(tokens_of(text))
     node = parser.sum()
@@ -298,9 +299,9 @@ class _Parser:
         return self._argument()
 
     def _argument(self) -> Node:
-        """Reads a command's argument: a group in braces, or one sign.
+        """Reads a command's argument: a group in brackets, a letter, digit or command.
 
-        Letters and digits count singly; what follows stays for the product.
+        Digits after the first are left for the product.
         """
         kind, token = self._kind, self._token
         if kind == 'number' and len(token) > 1:

@@ -119,9 +119,9 @@ def _periodic(before: str, prefix: str, period: str) -> Number:
 
 
 def _continued(before: str, digits: str) -> Number:
-    """Reads ``0.3636...``: the shortest block that ends the digits twice repeats.
+    """Reads ``0.3636...``: its period is the shortest block that ends it twice.
 
-    A single digit must occur three times. Without a block the decimal is cut off.
+    A single digit must occur three times. Without a period, the decimal ends here.
     """
     for length in range(1, len(digits) // 2 + 1):
         block = digits[-length:]

@@ -61,21 +61,21 @@ _UNIT_PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\cdot|\\times|[A-Za-z]+\.?|[\u4e00-\u9fff]+|\^.*|\s+|[/()]',
     re.DOTALL,
 )
-# A factor or a divisor of a dimension.
-# One part of 2 hours 30 minutes, and what may join it to the next.
+# One part of 2 hours 30 minutes, and the words that may join it to the next.
 _PART = re.compile(
     r'([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+|[\u4e00-\u9fff]{1,2})\.?\s*(?:,|and\b)?\s*'
 )
+# A factor or a divisor of a dimension.
 _FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]+))?')
 _MOST_PIECES = 12
-# Units that begin with a letter which alone is a variable.
+# Units whose first letter alone would be a variable.
 _LETTER_RATE = re.compile(
     r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b'
     r'|(?:m(?: |\s*\\cdot\s*)(?:s|min|h)|g(?: |\s*\\cdot\s*)(?:L|mL|cm|mol))'
     r'\s*\^\s*\{?\s*-'
 )
 _VOWEL = re.compile('[aeiou]')
-# A root of the number, unless it is one of several: 1 real root.
+# Words that take a root of the number; in 1 real root, they name a thing.
 _ROOT = re.compile(r'root|.*\broot\b.+|.*(?:square|cubed?|cubic|th) root')
 # Chinese characters follow it.
 _LAST_LETTER = '\u4dff'
@@ -105,7 +105,7 @@ def split_unit(text: str) -> tuple[str, Unit] | None:
 
 
 def sum_of_units(text: str) -> tuple[Fraction, Unit] | None:
-    r"""Reads a sum of smaller and smaller units, in the last of them.
+    r"""Reads a sum of ever smaller units, in the smallest of them.
 
     >>> value, unit = sum_of_units(r'2\text{ hours and }30\text{ minutes}')
     >>> value, unit.factor
@@ -126,7 +126,7 @@ def sum_of_units(text: str) -> tuple[Fraction, Unit] | None:
 
 
 def letter_of(unit: Unit) -> str | None:
-    """Returns the letter that may be this unit or a variable: s, or a second."""
+    """Returns the letter that may mean this unit or a variable, such as s, if any."""
     return next((x for x in sorted(UNIT_LETTERS) if _UNITS.get(x) == unit), None)
 
 
@@ -166,7 +166,7 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
     )
     text = re.sub(r'\\text\{([^{}]*)\}', r'\1', text).replace(r'\%', '%')
     text = re.sub(r'\bper cent\b', 'percent', text)
-    # As people write it: metres per second, not milliseconds.
+    # People write ms^{-1} for metres per second, not for milliseconds.
     text = re.sub(r'\bms(?=\s*\^\s*\{?\s*-)', 'm s', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
@@ -258,7 +258,7 @@ def _power(text: str) -> Unit | None:
 
 
 def _is_name(words: list[str], *, plain: bool) -> bool:
-    """Returns whether words name what is counted."""
+    """Returns whether words name the things that a number counts."""
     small = [word.lower() for word in words]
     if len(words) > 4 or any(word in NO_NAMES or word in SCALES for word in small):
         return False

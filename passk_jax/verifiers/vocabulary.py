@@ -98,7 +98,7 @@ NO_NAMES = (
     | ORDINALS
     | frozenset(name.lower() for name in (*GREEK, *GREEK_LETTERS))
 )
-# In a side of an equation they deny it, or deduce it from another answer.
+# Words in a side of an equation that deny it, or deduce it from another answer.
 DENIALS = frozenset(_words('not nor never but iff wrong false incorrect unless except'))
 DEDUCTIONS = frozenset(
     _words('if when because since so then hence implies gives yields')

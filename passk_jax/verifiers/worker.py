@@ -2,17 +2,17 @@
 
     python -m passk_jax.verifiers.worker MODULE:FUNCTION MEMORY_BYTES
 
-It limits its own memory, imports the function and writes a line to stdout; then it
-reads a request a line and writes a reply a line, all JSON:
+It limits its memory, imports the function and writes a line to stdout. Then it reads
+one request per line and writes one reply per line, all in JSON:
 
     -> null, or the error that keeps the function from being imported
     <- [number, seconds, [argument, ...]]
     -> [number, "returned", value], [number, "raised", text] or [number, "memory", ""]
 
-The number is the request's. A closed stdin ends it, and every process of its group, so
-it outlives its parent by no more than one request. The kernel ends a request that takes
-longer than ``seconds``, even where Python cannot: this is for workers whose parent is
-gone, and so later than the parent's own deadline.
+A reply repeats its request's number. When stdin closes, the worker ends with all
+processes of its group, so it outlives its parent by at most one request. The kernel
+kills a worker whose request takes longer than ``seconds``, even inside C. The parent's
+deadline is earlier: this limit is for workers whose parent is gone.
 """
 
 import json
@@ -55,18 +55,18 @@ def main(function: str, memory_bytes: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         _write(replies, [number, *reply])
     if os.getpgrp() == os.getpid():
-        # It leads the group, in which there may be what an answer has started.
+        # It leads its group, which may contain processes that an answer started.
         os.killpg(0, signal.SIGKILL)
 
 
 def resolve(function: str) -> Any:
-    """A function whose results are short JSON.
+    """Returns a function whose results can be written as short JSON.
 
-    Of ``module:name`` it says whether that returned ``True``; of a user's own
-    ``file.py:name@digest`` it is that of ``reward_worker.py``.
+    For ``module:name``, it returns whether that function returned ``True``. For a
+    user's ``file.py:name@digest``, ``reward_worker.py`` makes it.
     """
     if '@' in function:
-        # Only this needs it.
+        # Other workers do not need this import.
         from passk_jax.verifiers import reward_worker
 
         return reward_worker.load(function)
@@ -75,7 +75,7 @@ def resolve(function: str) -> Any:
 
 
 def limit_memory(num_bytes: int) -> None:
-    """Limits the address space of this process, and leaves no core file of it."""
+    """Limits the address space of this process, and turns its core files off."""
     resource.setrlimit(resource.RLIMIT_AS, (num_bytes, num_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -83,8 +83,8 @@ def limit_memory(num_bytes: int) -> None:
 def _check_room(limit: int) -> None:
     """Raises MemoryError if the limit leaves an answer no room.
 
-    What an import takes may lie in pages that the process has already; then a limit
-    that is far too low would fail every answer, and not the start.
+    An import may fit into pages that the process already has. Without this check, far
+    too low a limit would then fail every answer instead of the start.
     """
     try:
         mmap.mmap(-1, _ROOM_BYTES).close()
@@ -96,7 +96,7 @@ def _check_room(limit: int) -> None:
 
 
 def call(judge: Any, arguments: list[str]) -> tuple[str, Any]:
-    """Calls the function and says how it ended."""
+    """Calls the function; returns how it ended, and its result."""
     try:
         value = judge(*arguments)
         if len(json.dumps(value)) > _LONGEST_VALUE:

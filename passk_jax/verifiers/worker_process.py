@@ -1,4 +1,4 @@
-"""The parent's end of one worker: its process, its pipes and what it is doing."""
+"""The parent's end of one worker: its process, its pipes and its task."""
 
 import contextlib
 import json
@@ -14,13 +14,13 @@ from typing import IO, Any
 
 from passk_jax.files import parse_json
 
-# The kernel's own limit on a request lies this far beyond the parent's.
+# The kernel's limit on a request is this much later than the parent's.
 _ORPHAN_S = 2.0
-# A reply has fewer bytes; a function that writes more has found the pipe.
+# Replies are shorter; a longer line means that the function writes to the pipe.
 _MOST_BYTES = 2**16
 _MARK = 'PASSK_JAX_WORKER'
 _PROCESSES = pathlib.Path('/proc')
-# The longest that kill() waits for what a worker started.
+# The longest that kill() waits for the end of processes that a worker started.
 _KILL_S = 2.0
 # PYTHONPATH could not hold a directory with a colon in its name.
 _START = (
@@ -38,17 +38,17 @@ class WorkerProcess:
         start_deadline_s: seconds until it must be ready.
 
     Attributes:
-        task: what it judges; ``None`` before it is ready and between tasks.
-        started: whether it has been ready.
+        task: its present task; ``None`` before it is ready and between tasks.
+        started: whether it has reported that it is ready.
         deadline: the time (``time.monotonic``) by which it must reply.
-        num_tasks: tasks that it was given.
-        replies: the file that becomes readable with a reply and at its end.
+        num_tasks: the number of tasks sent to it.
+        replies: its pipe, readable when there is a reply and when the process ends.
     """
 
     def __init__(self, function: str, *, memory_bytes: int, start_deadline_s: float):
         self._mark = secrets.token_hex(8)
-        # No preexec_fn: it would fork a process that has threads. A session of its own
-        # keeps the terminal's Ctrl-C, which a run survives, from its workers.
+        # No preexec_fn: it would fork a process that has threads. In a new session, the
+        # workers do not get the terminal's Ctrl-C, which a run survives.
         self._process = subprocess.Popen(
             [sys.executable, '-P', '-c', _START, _path(), function, str(memory_bytes)],
             stdin=subprocess.PIPE,
@@ -77,7 +77,7 @@ class WorkerProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process is dead, which keeps its id until :meth:`kill`."""
+        """Whether the process is dead; its id stays taken until :meth:`kill`."""
         options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return (
             self._process.returncode is not None
@@ -86,11 +86,11 @@ class WorkerProcess:
 
     @property
     def has_spoken(self) -> bool:
-        """Whether an idle worker wrote what nobody asked for, or closed its pipe."""
+        """Whether an idle worker wrote without a request, or closed its pipe."""
         return bool(self._buffer) or self.replies.read(1) is not None
 
     def send(self, task: tuple[str, ...], deadline_s: float) -> None:
-        """Gives an idle worker a task; what it replies is for :meth:`receive`."""
+        """Sends a task to an idle worker; :meth:`receive` reads the reply."""
         # A secret number, so that code left by an earlier task cannot forge a reply.
         self._number = secrets.token_hex(8)
         request = [self._number, deadline_s + _ORPHAN_S, task]
@@ -104,12 +104,12 @@ class WorkerProcess:
             pass  # It is dead, which receive() finds out.
 
     def receive(self) -> tuple[str, Any] | None:
-        """Reads what there is of a reply.
+        """Reads the part of a reply that has arrived.
 
         Returns:
             How the task ended and what the function returned, or ``('failed to start',
-            reason)``; ``None`` if there is no whole reply yet, or it was the first one.
-            A reply to another request counts for nothing.
+            reason)``; ``None`` if the reply is incomplete, or says that the worker is
+            ready. Replies to other requests are ignored.
 
         Raises:
             EOFError: the process has ended, or writes a line that is far too long.
@@ -130,11 +130,11 @@ class WorkerProcess:
         return None
 
     def kill(self) -> None:
-        """Ends the process and all that it has started; waits and closes the pipes.
+        """Kills the process and all that it started; waits and closes the pipes.
 
-        Only what left its process group and its environment too escapes.
+        Only a process that left both the group and the environment escapes.
         """
-        # A process that was waited for has no id any more.
+        # After a wait, the process has no id any more.
         if self._process.returncode is None:
             for kill in (os.killpg, os.kill):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -153,7 +153,7 @@ def _pipes(process: subprocess.Popen) -> tuple[IO[bytes], IO[bytes]]:
 
 
 def _parsed(line: bytes) -> Any:
-    """What a line of JSON holds; of another line that it is none."""
+    """Parses a line of JSON; returns an error message for any other line."""
     try:
         return parse_json(line)
     except ValueError as error:
@@ -161,7 +161,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kills the processes that began with a value in the environment, until none is."""
+    """Kills processes until none has the mark in its environment, for a while."""
     end = time.monotonic() + _KILL_S
     while (signals := [*_signals(mark)]) and time.monotonic() < end:
         for pid, number in signals:
@@ -171,9 +171,10 @@ def _kill_marked(mark: str) -> None:
 
 
 def _signals(mark: str) -> Iterator[tuple[int, int]]:
-    """Processes with the mark and SIGKILL; with 0, a process that may yet have it.
+    """Yields the id of each process with the mark, and SIGKILL.
 
-    While a process begins a program, its environment is empty for a moment.
+    With 0, it yields a process that may have the mark: while a process begins a
+    program, its environment is empty for a moment.
     """
     for folder in _PROCESSES.glob('[0-9]*'):
         with contextlib.suppress(OSError):
@@ -188,18 +189,24 @@ def _signals(mark: str) -> Iterator[tuple[int, int]]:
 
 
 def _begins(stat: bytes) -> bool:
-    """Whether a process has memory (``vsize``), but no ``env_start`` (``proc(5)``)."""
+    """Returns whether a process begins a program: ``vsize``, but no ``env_start``.
+
+    See ``proc(5)``.
+    """
     fields = stat.rpartition(b')')[2].split()
     return fields[20] != b'0' == fields[47]
 
 
 def _path() -> str:
-    """Where this process finds modules, in which a worker finds the function."""
+    """Returns this process's module path as JSON; a worker finds the function there."""
     return json.dumps([os.path.abspath(entry) for entry in sys.path])
 
 
 def _environment(mark: str) -> dict[str, str]:
-    """This process's, with what lets workers agree, and a mark for what they start."""
+    """Returns this process's environment, a mark, and settings that make workers agree.
+
+    The processes that a worker starts inherit the mark.
+    """
     return os.environ | {
         _MARK: mark,
         # Sympy may take sets of symbols in the order of their hashes.
