@@ -81,7 +81,7 @@ class Groups(Protocol):
 
 @runtime_checkable
 class Parts(Protocol):
-    """Parts by whose weights training draws problems.
+    """Parts with weights, by which training draws problems.
 
     The category of a training problem begins with the name of its part, which
     :func:`passk_jax.data.orders.part_of` reads.
@@ -110,8 +110,8 @@ class Drawing(Protocol):
 class OfficialVerdict(Protocol):
     """The rule of the benchmark's own verifier, for ``score --official``.
 
-    Its results compare with published ones. A task whose ``verdict`` follows the
-    official rule has this ability too.
+    Its results can be compared with published ones. A task whose ``verdict`` follows
+    the official rule has this ability too.
     """
 
     @staticmethod

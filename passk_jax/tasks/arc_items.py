@@ -59,8 +59,8 @@ def hash_of_text(question: str) -> str | None:
     """Computes the content hash of a task from its text; ``None`` without grids.
 
     Args:
-        question: examples, input and output by turns, then the input of a test; text
-            between the grids does not count.
+        question: the grids of the examples, input before output, then the input of a
+            test; text between the grids does not count.
     """
     try:
         grids = grids_in(question)

@@ -30,7 +30,7 @@ class Chat(NamedTuple):
     """A prompt.
 
     Attributes:
-        text: the user's last turn, with the mark of a picture in the place of each.
+        text: the user's last turn, with ``<image>`` in the place of each picture.
         turns: the earlier turns.
         pictures: the parts of the last turn that are pictures, in order.
     """

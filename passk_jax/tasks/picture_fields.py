@@ -2,7 +2,7 @@
 
 A picture is a path, a ``data:`` address, the bytes of a file, an array, or an object
 that has one of these as ``bytes``, ``path``, ``image``, ``url`` or ``image_url``, as
-tables of the Hugging Face hub and parts of chats have it. A field has one or a list.
+tables of the Hugging Face hub and parts of chats do. A field has a picture or a list.
 """
 
 import base64
@@ -29,7 +29,7 @@ def read_pictures(value: Any, folders: Sequence[pathlib.Path]) -> list[Picture]:
 
     Args:
         value: a picture, a list of pictures, or nothing.
-        folders: where a relative path may start; the first that has it.
+        folders: where a relative path may start; the first with this file counts.
 
     Raises:
         InputError: it is no picture, or its file is absent.

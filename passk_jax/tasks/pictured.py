@@ -73,8 +73,8 @@ class PicturedTask(Task):
         """Reads the pictures of a record in the order of their places in the prompt.
 
         Args:
-            record: as in the file.
-            problem: made of it.
+            record: a record of the file.
+            problem: the problem made from it.
             folders: where paths may start.
 
         Raises:
@@ -213,9 +213,9 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     A short answer names an option by its letter, alone or before its text, or by its
     text, which several options may share. A longer answer names the letter that it
     begins with, such as (A); else a letter written as (A), option A or a last word A,
-    or the option whose text it contains. Two answers name nothing: one that names
-    several options, such as (A) before the text of B, and one that has "not" without a
-    letter before it.
+    or the option whose text it contains. An answer names nothing if it names several
+    options, such as (A) before the text of B, or if it has "not" and does not begin
+    with a letter such as (A).
     """
     answer = answer.strip('$* ')
     # A letter alone may be lower-case.

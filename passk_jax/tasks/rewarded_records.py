@@ -1,4 +1,4 @@
-"""The task ``records``: prompts from files, and a reward function of a user's own.
+"""The task ``records``: prompts from files, and a user's reward function.
 
 A record is a row of a file (sources.py): it has a prompt, a text or the turns of a
 chat, and any other fields. Its fields ``image`` and ``images`` are pictures
@@ -89,11 +89,11 @@ class RecordsTask(Task):
         _rewards_of(vars(params))
 
     def source(self, split: str, *, data_dir: str) -> list[Problem]:
-        """The problems of a split.
+        """Returns the problems of a split.
 
-        It reads the files of all splits, to see that no two share a prompt, and calls
-        the reward function once. Raises ValueError if they do, if a file cannot be
-        read, if the split is unknown or empty, or if the function returns no reward.
+        It reads the files of all splits, to check that no two share a prompt, and calls
+        the reward function once. Raises ValueError if two do, if a file cannot be read,
+        if the split is unknown or empty, or if the function returns no reward.
         """
         check_choice('split', split, self.splits)
         splits = {
@@ -125,7 +125,7 @@ class RecordsTask(Task):
             raise InputError(f'it is a {type(record).__name__}, not a record')
         chat = chats.read_field(record, self.params.prompt_field)
         images = _images(record, chat, folders)
-        # Dates and bytes of a table as text: the function gets JSON. But no pictures.
+        # The function gets JSON: dates become text, bytes and arrays an empty text.
         plain = json.loads(json.dumps(dict(record), default=_text_of))
         data = {'record': plain, **_limits_of(vars(self.params))}
         return Problem(0, chat.text, data, category, chat.turns, images)
@@ -155,10 +155,7 @@ class RecordsTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Equal for prompts that differ in blanks and case, with equal pictures.
-
-        Earlier turns are a part of the prompt.
-        """
+        """Hashes prompt, earlier turns and pictures, ignoring white space and case."""
         turns = [turn.content for turn in problem.turns]
         return records.content_hash(*turns, problem.prompt, *picture_digests(problem))
 
@@ -178,7 +175,7 @@ class RecordsTask(Task):
 
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """The verdict on one response, with the reason if it is wrong."""
+        """Judges one response; a wrong one gets a reason."""
         (reward,) = _rewards_of(problem.data)([problem.data['record']], [response])
         return Verdict(reward.correct, '', reward.error)
 
@@ -188,7 +185,7 @@ def _images(
 ) -> tuple[Picture, ...]:
     """Reads the pictures of a record, in the order of their places in the prompt.
 
-    A part of a chat may have its picture; the fields of the record have the others.
+    A part of a chat may contain a picture; the fields of the record have the others.
     """
     of_fields = [
         picture
@@ -220,6 +217,6 @@ def _limits_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rewards_of(values: Mapping[str, Any]) -> rewards.Rewards:
-    """Returns the rewards by the function and the limits that are among the values."""
+    """Returns the rewards by the function and with the limits in ``values``."""
     limits = _limits_of(values)
     return shared_rewards(checks.build(RewardParams, limits, path='task.params'))

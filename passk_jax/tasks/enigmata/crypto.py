@@ -108,8 +108,9 @@ def _known_and_plaintext(
 ) -> tuple[str, str]:
     """Draws two plaintexts, of which the first tells how to decrypt the second.
 
-    For Playfair it has all its pairs of letters, for a substitution all its letters.
-    For any other cipher its length determines the key, up to equivalent ones.
+    For Playfair, the first has all pairs of letters of the second; for a substitution,
+    all its letters. For other ciphers, the first is long enough to determine the key,
+    up to equivalent keys.
     """
     length, known_length = _KPA_LENGTHS[level], draws.between(*_KNOWN[level])
     if cipher is PLAYFAIR:

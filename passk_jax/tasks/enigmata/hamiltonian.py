@@ -32,7 +32,7 @@ class _Hamiltonian(Puzzle):
     none = _NONE
 
     def generate(self, draws, level):
-        """Draws a cycle and more edges; in half the graphs some of its edges move.
+        """Draws a cycle and more edges; half the graphs lack some edges of the cycle.
 
         Then a search finds a solution or proves that there is none.
         """

@@ -27,7 +27,8 @@ _NAMES = (
     *('Ada', 'Ben', 'Clara', 'David', 'Emma', 'Felix', 'Greta', 'Hugo', 'Ida', 'Jonas'),
     *('Kira', 'Leo', 'Mona', 'Nils', 'Olga', 'Paul', 'Rosa', 'Sam', 'Tilda', 'Victor'),
 )
-# Statements about two inhabitants; their truth tables, as bits, from a's and b's.
+# Statements about two inhabitants, and their truth tables from those of "a is a knight"
+# and "b is a knight".
 _FORMS: tuple[tuple[str, Callable[[int, int], int]], ...] = (
     ('{} is a knight', lambda a, b: a),
     ('{} is a knave', lambda a, b: ~a),
@@ -83,7 +84,7 @@ class KnightsAndKnaves(OneAnswer, Puzzle):
 
 
 def _random_island(draws: Draws, names: Sequence[str]) -> tuple[list[str], int]:
-    """Draws what is said, and the worlds that allow it, at least one."""
+    """Draws what the inhabitants say; returns it and the worlds that allow it."""
     count = len(names)
     tables = _knight_tables(count)
     real = draws.below(1 << count)

@@ -66,7 +66,7 @@ class MagicSquare(Puzzle):
             raise Wrong('the sums differ')
 
     def check_official(self, data, answer):
-        """Compares with the stored answer; a sign is malformed."""
+        """Compares with the stored answer; an answer with a sign is malformed."""
         grid = integer_grid(answer, side=len(data['numbers']))
         if '-' in answer or '+' in answer:
             raise Wrong('a sign, which the official verifier cannot read')
@@ -74,7 +74,7 @@ class MagicSquare(Puzzle):
             raise Wrong('not the stored answer')
 
     def picture(self, data, answer):
-        """Shows an answer's sums beside the square; the most frequent one is right."""
+        """Shows an answer's sums beside the square, the less frequent ones as wrong."""
         pairs = zip(data['numbers'], data['given'], strict=True)
         clues = [
             [n if clue_numbers else None for n, clue_numbers in zip(*rows, strict=True)]

@@ -24,7 +24,7 @@ _SIDES = (9, 12, 16)
 # For each level, the percent of mines, and the minimum percent of cells examined.
 _MINES = (10, 15, 20)
 _LOOKS = (30, 20, 15)
-# The maximum percent of cells examined is so much higher.
+# The maximum percent of cells examined is this much higher than the minimum.
 _MORE_LOOKS = 5
 _MOST_SIDE = 32
 
@@ -121,7 +121,8 @@ class Minesweeper(ChosenCells):
 def forced_mines(board: Grid) -> list[Cell]:
     """Finds the mines of every arrangement that fits a board's numbers, in order.
 
-    Raises ValueError if no arrangement does, and ``counts.Undecided``.
+    Raises ValueError if no arrangement fits, and ``counts.Undecided`` as
+    :func:`counts.forced_ones` does.
     """
     side = len(board)
     revealed = []

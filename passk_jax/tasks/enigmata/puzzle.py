@@ -105,7 +105,7 @@ class AnyPuzzle(abc.ABC):
         If the answer cannot be drawn, only the problem is.
 
         Args:
-            data: of the problem.
+            data: the problem's data.
             answer: as :meth:`find` returns it; no text makes this raise.
             correct: the recorded verdict, which the drawing shows.
         """

@@ -138,7 +138,7 @@ def solvable(board: Sequence[Sequence[int]]) -> bool:
 
 
 def _reached(board: Grid, moves: Sequence[str]) -> tuple[Grid, str]:
-    """Returns the board after the moves up to a failing one, and that failure."""
+    """Returns the board before the first failing move, and why it fails, or ``''``."""
     for count, move in enumerate(moves, start=1):
         if (read := _read_move(move, side=len(board))) is None:
             return board, f'move {count} is not a move'

@@ -151,7 +151,7 @@ def latin_square(side: int, draws: Draws) -> Grid:
 def _match(
     column: int, orders: list[list[int]], column_of: dict[int, int], tried: set[int]
 ) -> bool:
-    """Gives the column a number, and gives others another one if necessary."""
+    """Assigns a number to the column; reassigns those of others if necessary."""
     for number in orders[column]:
         if number in tried:
             continue

@@ -146,7 +146,7 @@ def odd(cells: Sequence[int]) -> bool:
 
 
 def _reached(start: Sequence[Sequence[int]], moves: str) -> tuple[Grid, str]:
-    """Returns the board after the moves up to a failing one, and that failure."""
+    """Returns the board before the first failing move, and why it fails, or ``''``."""
     board = [list(row) for row in start]
     side = len(board)
     row, column = divmod(cells_of(board).index(0), side)

@@ -16,7 +16,7 @@ from passk_jax.tasks.new_items import take_new
 # Splits in the order of generation.
 SPLITS = ('test', 'validation', 'train')
 
-# A puzzle counts as exhausted after so many draws without a new problem: at least, and
+# Draws without a new problem after which a puzzle counts as exhausted: at least, and
 # per problem found.
 _PATIENCE = (1000, 10)
 

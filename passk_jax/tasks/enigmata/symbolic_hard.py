@@ -45,7 +45,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
     )
 
     def find(self, response):
-        """Returns the last block whose fences are on separate lines, as officially."""
+        """Returns the last block with fences on separate lines: the official rule."""
         return answers.last_block(response, inline=False)
 
     def find_usual(self, response):

@@ -5,7 +5,7 @@ the puzzles. Five have no generator and read problems from local files
 (:mod:`passk_jax.tasks.enigmata.files`). The answer is in the last fenced block of a
 response, between board tags or in the last table, as in the official verifiers.
 Verdicts are strict: they apply the stated rules and accept any valid solution.
-``official=True`` gives the official verdict, which compares with published numbers.
+``official=True`` gives the official verdict, to compare with published results.
 """
 
 import dataclasses

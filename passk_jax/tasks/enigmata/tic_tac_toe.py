@@ -82,7 +82,7 @@ class TicTacToe(Puzzle):
             raise Wrong('a better move exists')
 
     def check_official(self, data, answer):
-        """Accepts wins at once, else blocks of the other's win, else a best move."""
+        """Requires a winning move, else one that blocks a win, else a best move."""
         state = state_of(data)
         if _move(data, answer) not in (_urgent_moves(state) or best_moves(state)):
             raise Wrong('a better move exists')

@@ -74,7 +74,7 @@ class Twiddle(Puzzle):
 
 
 def _reached(board: Grid, steps: Sequence[tuple[int, int]]) -> tuple[Grid, str]:
-    """Returns the board after the steps up to a failing one, and that failure."""
+    """Returns the board before the first failing step, and why it fails, or ``''``."""
     for count, corner in enumerate(steps, start=1):
         if corner not in CORNERS:
             return board, f'step {count} is outside the board'

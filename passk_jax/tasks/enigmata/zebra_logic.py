@@ -210,7 +210,7 @@ def _check_record(rows: dict[str, list[str]], clues: list[str]) -> None:
 
 
 def _parse(clue: str) -> tuple[Callable[..., Any], tuple[str, ...]]:
-    """Parses a clue: its condition as a function of columns, and what it names."""
+    """Parses a clue: its condition on columns, and the values that it names."""
     for form, pattern in _PATTERNS.items():
         if match := pattern.fullmatch(clue):
             return _CLUES[form], match.groups()

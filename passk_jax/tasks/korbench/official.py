@@ -177,7 +177,7 @@ def _arithmetic(text: str) -> str:
 
 
 def _value(text: str) -> Fraction | float | None:
-    """Evaluates in Python's rounding numbers; ``None`` for other expressions."""
+    """Evaluates in Python's integers and floats; ``None`` for other expressions."""
     try:
         return expressions.evaluate(text, number=int).result
     except (Wrong, OverflowError):

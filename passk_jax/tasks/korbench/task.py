@@ -2,7 +2,7 @@
 
 It reads problems and prompts from a local copy of the benchmark. The paper tests on all
 of them and trains on none; the parameters can set other shares. Verdicts are strict
-(strict.py); published numbers count official ones (official.py).
+(strict.py); published results use the official ones (official.py).
 """
 
 import dataclasses

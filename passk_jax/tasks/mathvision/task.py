@@ -2,7 +2,7 @@ r"""The task MathVision: mathematics with pictures (arXiv:2402.14804).
 
 It reads records and pictures from a local copy of the benchmark (pictured.py). A record
 has one picture, which stands before the text, as in the official prompt: a question may
-name its parts, ``<image1>`` and so on. Verdicts are strict; published numbers count
+name its parts, ``<image1>`` and so on. Verdicts are strict; published results use the
 official ones (official.py).
 
 The strict rule takes the last box as the answer, or else the text after the last
@@ -64,7 +64,7 @@ class MathVisionTask(PicturedTask):
     def images(
         record: Mapping[str, Any], problem: Problem, folders: Sequence[pathlib.Path]
     ) -> list[Picture]:
-        """Reads the picture of a record: a file's path or, of the hub, its bytes."""
+        """Reads a record's picture: a path or, in files of the hub, a file's bytes."""
         images = read_pictures(_image(record), folders)
         if not images and (part := _PART.search(str(problem.data))):
             raise InputError(f'the text has {part[0]}, and no field has a picture')

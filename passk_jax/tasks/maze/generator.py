@@ -24,7 +24,7 @@ GENERATORS = ('wilson', 'percolation')
 # In the order of generation, so that test mazes depend on no other split.
 SPLITS = ('test', 'validation', 'train')
 
-# A stream counts as exhausted after so many draws without a new maze: at least, and per
+# Draws without a new maze after which a stream counts as exhausted: at least, and per
 # maze found. The chance of having missed a uniformly drawn maze is then e^-20.
 _PATIENCE = (50_000, 20)
 

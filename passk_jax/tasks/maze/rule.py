@@ -42,7 +42,7 @@ def parse_maze(text: str) -> Maze:
     """Reads a maze, ignoring white space around it.
 
     A maze has exactly one ``S`` and at least one ``E``; a path may end on any ``E``.
-    Raises ValueError that says what is wrong with a malformed maze.
+    Raises a ValueError that says what is wrong with a malformed maze.
     """
     rows = tuple(text.strip().split('\n'))
     if not rows[0]:
@@ -63,11 +63,11 @@ _OTHER_WAY = str.maketrans(START + END, END + START)
 
 
 def canonical_form(text: str) -> str:
-    """Returns one text for a maze, its turns and its mirror images, either way.
+    """Returns the same text for a maze, its rotations and its mirror images.
 
-    Whoever solves one of them has solved all: turn the path, or walk it from E to S.
-    It is the first of them in the order of texts. A maze with several E has no other
-    way.
+    Also S and E may be exchanged, unless there are several E. A path through one of
+    these mazes gives a path through any other: rotate it, mirror it, or walk it
+    backwards. The result is the first of their texts in alphabetical order.
 
     >>> {canonical_form(text) for text in ('S.\\n*E', 'S*\\n.E', '*E\\nS.')}
     {'*E\\nS.'}

@@ -237,7 +237,7 @@ class MazeTask(Task):
 
     @staticmethod
     def content_hash(problem: Problem) -> str:
-        """Hashes the maze up to turns and mirror images, without the prompt."""
+        """Hashes ``canonical_form`` of the maze, so symmetric mazes have one hash."""
         return records.content_hash(rule.canonical_form(problem.data['maze']))
 
     @staticmethod

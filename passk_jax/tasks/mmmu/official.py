@@ -3,8 +3,8 @@
 This restates the rules of ``mmmu/utils/eval_utils.py`` of MMMU at commit bb0b95a. If a
 question has choices, the last one that a response names is its answer. If the response
 names none, the official verifier draws one at random; here the response is wrong. An
-open answer is right if the text after words such as "is" in a line, or a number in it
-to two decimals, has the stored one.
+open answer is right if the text after words such as "is" in a line contains the stored
+text or, to two decimals, the stored number.
 """
 
 import re
@@ -79,7 +79,7 @@ def _accepts(golds: Sequence[str], response: str) -> bool:
 
 
 def _parts(response: str) -> list[str]:
-    """Returns the text after the last such word in each line, or else the response."""
+    """Returns the text after the last of ``_WORDS`` in each line, or the response."""
     response = response.strip().strip('.').lower()
     lines = response.split('\n')
     parts = []

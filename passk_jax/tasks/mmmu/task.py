@@ -2,7 +2,7 @@ r"""The task MMMU: questions with pictures from thirty subjects (arXiv:2311.1650
 
 It reads records and pictures from Parquet files of the hub, or from JSON lines with
 paths of pictures (pictured.py). ``<image 2>`` in a question or an option is the place
-of the picture in the field ``image_2``. Verdicts are strict; published numbers count
+of the picture in the field ``image_2``. Verdicts are strict; published results use the
 official ones (official.py).
 
 The strict rule takes the last box as the answer, or else the text after the last

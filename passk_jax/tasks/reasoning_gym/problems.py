@@ -1,9 +1,9 @@
 """Generates the problems of a set by split, from disjoint seeds.
 
 The package makes item i of seed s from the number s + i, so item i + 1 of seed s is
-item i of seed s + 1. Here each split of each seed has its own range of numbers. A
-repeat of an earlier problem is skipped and another one drawn. Test comes first, so its
-problems depend on no other split.
+item i of seed s + 1. Here every split of a seed takes its numbers from a range that no
+other split or seed uses. A repeat of an earlier problem is skipped and another one
+drawn. Test comes first, so its problems depend on no other split.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SPLITS = ('test', 'validation', 'train')
 # The size of a split's range, more than any split draws.
 RANGE = 2**32
 
-# A set counts as exhausted after so many draws without a new problem: at least, and per
+# Draws without a new problem after which a set counts as exhausted: at least, and per
 # problem found.
 _PATIENCE = (1000, 10)
 

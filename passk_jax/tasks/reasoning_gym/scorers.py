@@ -1,7 +1,8 @@
 """Calls the package's scorer on an answer; for worker processes only.
 
 Nothing here bounds time or memory; the pool of :mod:`passk_jax.verifiers.pool` does.
-This module imports the package at once, so that no answer's deadline covers that.
+This module imports the package at once, so that an answer's deadline does not include
+the import.
 """
 
 import contextlib

@@ -52,8 +52,8 @@ def pairable(first: Bool[Array, 'H W'], second: Bool[Array, 'H W']) -> Bool[Arra
 
     No two second cells may touch. Then a first cell has at most two of them beside it,
     on opposite sides. A cell with one choice takes it. If all cells left have at least
-    two choices, every first cell has exactly two. So with equal counts all have two,
-    and these cycles can be paired.
+    two choices, every first cell has exactly two. So with equal counts, every cell has
+    two: the cells form cycles, which can be paired.
     """
 
     def take(takers, partners):

@@ -130,7 +130,7 @@ def car_painting(
     switches: Int32[Array, ''],
     order: Sequence,
 ) -> Bool[Array, '']:
-    """Tells whether cars, from 1, stay within the reach and have so few switches."""
+    """Tells whether cars, from 1, stay in reach and have at most these switches."""
     car, place = order - 1, jnp.arange(len(colours))
     painted = colours != PAD
     placed = (car[:, None] == place).any(0)
