@@ -86,14 +86,14 @@ chips do ([plans](README.md)).
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What a plan of a program says.
+    """The figures of a program's plan.
 
     Attributes:
         needed, limit: GiB of a device.
         seconds: lower bound of the program; ``None`` if the model does not fit.
         lacking: GiB that a device lacks; 0 if the model fits.
-        flags: of ``--fit``, without the configuration, what is trained, and a mesh
-            that uses all devices for ``fsdp``, as it does by default.
+        flags: those that ``--fit`` prints, without the configuration, the kind of
+            training, and a mesh that uses all devices for ``fsdp``, the default.
     """
 
     needed: float
@@ -104,7 +104,7 @@ class Plan:
 
 
 Key = tuple[str, str, str]
-"""A model, what is trained of it, and a topology."""
+"""A model, its kind of training, and a topology."""
 
 
 def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
@@ -135,7 +135,7 @@ def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
 def _text_of(
     key: Key, program: str, flags: Sequence[str], directory: pathlib.Path
 ) -> str:
-    """Returns a program's plan with these flags, which is made if it is missing."""
+    """Returns a program's plan with these flags; makes it if it is missing."""
     model, kind, topology = key
     parts = [model.rpartition('/')[2], topology.replace(':', '_'), kind, program]
     path = directory / f'{"_".join(parts)}.md'
@@ -159,8 +159,8 @@ def _text_of(
 def join(plans: Sequence[Plan]) -> Plan:
     """Joins the plans of the programs of a run.
 
-    Each has the flags of those before; the first is of an update. One that does not
-    fit is the last.
+    Each plan has the flags of the earlier ones. The first is that of an update. After
+    a plan that does not fit, there are no others.
     """
     first, last = plans[0], plans[-1]
     if last.lacking:
@@ -173,7 +173,7 @@ def read(text: str) -> Plan:
     """Reads a plan of one program.
 
     Raises:
-        InputError: the text is no plan that ``--fit`` ended.
+        InputError: the text is not a finished plan of ``--fit``.
     """
     needed, limit = _cell(text, 'total'), _cell(text, 'limit')
     *_, sentence, _, settings = text.rstrip('\n').splitlines()
@@ -232,7 +232,7 @@ def _shown(plan: Plan) -> str:
 
 
 def flag_lines(plans: dict[Key, Plan]) -> list[str]:
-    """Lists the flags with which a model fits, where it needs any."""
+    """Lists the flags of each model that fits only with flags."""
     lines = [
         f'- {_short(model)}, {kind}, on {CHIPS[topology]}: `{" ".join(plan.flags)}`'
         for (model, kind, topology), plan in plans.items()

@@ -90,12 +90,12 @@ SPLITS = ('validation', 'test')
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Whose policies are evaluated.
+    """The policies to evaluate.
 
     Attributes:
         sweep: the file of the sweep that trained them, with its argument.
         seeds: the seeds; empty: the sweep's.
-        knobs: estimator -> the end of its arm's name, which says its knob.
+        knobs: estimator -> the end of its arm's name, the value of its knob.
     """
 
     sweep: str
@@ -161,7 +161,7 @@ def main(
     arms: str = ','.join(ARMS),
     results: str = 'experiments/results',
 ) -> None:
-    """Evaluates what is missing of finished runs; writes rows, table and figure."""
+    """Makes the missing evaluations of finished runs; writes rows, table, figure."""
     if setting not in SETTINGS:
         raise InputError(f'--setting={setting} must be one of {[*SETTINGS]}')
     wanted = tuple(arms.split(','))
@@ -295,7 +295,7 @@ class Measured:
 
 
 def measure_of(rows: Sequence[Row], measure: str) -> Measured:
-    """Reads a measure, and chooses temperatures; truncation does not compete."""
+    """Reads a measure and chooses the best temperatures, without truncation."""
     validation, test = (values_of(rows, measure, split) for split in SPLITS)
     names = [str(each) for each in DECODINGS if each.top_p == 1]
     best = {
@@ -306,12 +306,12 @@ def measure_of(rows: Sequence[Row], measure: str) -> Measured:
 
 
 def _names(measure: str) -> list[str]:
-    """Names the ways of decoding; only Pass@1 has a value of one greedy response."""
+    """Names the ways of decoding; greedy, with one response, has only Pass@1."""
     return [str(x) for x in DECODINGS if x.temperature > 0 or measure == 'pass_at_1']
 
 
 def table(rows: Sequence[Row], measure: str) -> str:
-    """Returns the table of a measure: a row a decoding, a column an estimator."""
+    """Returns the table of a measure: rows of decodings, columns of estimators."""
     measured = measure_of(rows, measure)
     test, best = measured.test, measured.best
     base, base_at_best = test['pass_at_1'], measured.at_best('pass_at_1')
@@ -347,7 +347,7 @@ def table(rows: Sequence[Row], measure: str) -> str:
 
 
 def summary(results: pathlib.Path) -> str:
-    """Returns the tables of Pass@4 Training: a column a setting that has results."""
+    """Returns the tables of Pass@4 Training: a column per setting with results."""
     settings = {}
     for name in SETTINGS:
         path = results / f'decoding_{name}.jsonl.gz'

@@ -74,7 +74,7 @@ def main(*, results: str = 'experiments/results') -> None:
 
 
 def table(setting: str, last: LastEvaluations) -> str:
-    """The baseline, and how each other estimator differs from it."""
+    """Returns a table: the baseline, and the other estimators' differences from it."""
     head = f'{setting}, test split, {len(last.seeds)} seeds'
     base = last.values[last.baseline]
     values = [f'{base[measure].mean():.3f}' for measure in _MEASURES]
@@ -98,7 +98,7 @@ def table(setting: str, last: LastEvaluations) -> str:
 
 
 def draw(found: Mapping[str, LastEvaluations]) -> bytes:
-    """A panel for each setting."""
+    """Draws a panel for each setting."""
     figure = new_figure(FIGURE_WIDTH, 8.2)
     figure.set_layout_engine('constrained', h_pad=0.07)
     figure.suptitle('What each estimator buys and costs', **TITLE)
@@ -141,7 +141,7 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
 
 
 def points(last: LastEvaluations) -> dict[str, Point]:
-    """By estimator; in front of the others those with names."""
+    """Returns estimator -> point; named points come last, in front of the others."""
     named, others = {}, {}
     for arm in last.values:
         x, y = (last.difference(arm, each) for each in ('pass_at_1', 'pass_at_32'))
@@ -153,7 +153,7 @@ def points(last: LastEvaluations) -> dict[str, Point]:
 
 
 def _reach(points: Iterable[Point]) -> np.ndarray:
-    """The lower left and the upper right corner of those with names, ``[2, 2]``."""
+    """Returns the lower left and upper right corner of the named points, ``[2, 2]``."""
     ends = np.array([(point.x, point.y) for point in points if point.name])
     low, high = ends.min(axis=(0, 2)), ends.max(axis=(0, 2))
     return np.array([low, high]) + 0.05 * (high - low) * [[-1], [1]]

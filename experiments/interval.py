@@ -53,7 +53,7 @@ def main(differences: Sequence[str], *, results: str = str(RESULTS)) -> None:
 
 
 def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
-    """The value of a difference for each seed, ascending.
+    """Computes a difference for each seed, in ascending order.
 
     Raises:
         InputError: the text cannot be read, a term has no such evaluation, or terms
@@ -122,7 +122,7 @@ def _terms(text: str) -> list[re.Match[str]]:
 def _values(
     path: pathlib.Path, term: re.Match[str], *, measure: str, split: str
 ) -> Mapping[int, float]:
-    """The value of each seed."""
+    """Returns the value of each seed."""
     rows = [
         row for row in _rows(path) if (row['arm'], row['split']) == (term['arm'], split)
     ]
@@ -148,7 +148,7 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
 
 
 def with_interval(values: np.ndarray) -> str:
-    """For example ``+.021 [+.006, +.037]``."""
+    """Formats a mean and its interval, as in ``+.021 [+.006, +.037]``."""
     found = mean_interval(values)
     mean, low, high = (re.sub(r'^(.)0\.', r'\1.', f'{x:+.3f}') for x in found)
     return mean if len(values) == 1 else f'{mean} [{low}, {high}]'

@@ -85,15 +85,15 @@ def read(setting: str, directory: pathlib.Path) -> Fronts:
 
 
 def above(point: np.ndarray, front: Mapping[str, np.ndarray]) -> Interval:
-    """By how much a point's Pass@32 is above a front at its Pass@1, in the mean.
+    """Computes how far a point's Pass@32 is above a front at the same Pass@1.
 
     Args:
         point: Pass@1 and Pass@32 of each seed, ``[2, S]``.
         front: points of the front, ``[2, S]`` each.
 
     Returns:
-        The difference and its interval; NaN outside of the front, with all seeds or
-        without one of them.
+        The difference of means over seeds, and its interval. They are NaN if the point
+        is outside of the front, with all seeds or without one of them.
     """
     values = np.stack([*front.values()])
     seeds = np.arange(point.shape[1])
@@ -110,7 +110,7 @@ def above(point: np.ndarray, front: Mapping[str, np.ndarray]) -> Interval:
 
 
 def _above(point: np.ndarray, front: np.ndarray) -> float:
-    """The same of one number a point; ``front`` is ``[points, 2]``."""
+    """Does so for means over seeds, ``[2]`` and ``[points, 2]``."""
     x, y = front[front[:, 0].argsort()].T
     return float(point[1] - np.interp(point[0], x, y, left=np.nan, right=np.nan))
 
@@ -140,7 +140,7 @@ def _format(interval: Interval) -> str:
 
 
 def draw(fronts: Fronts, setting: str) -> bytes:
-    """Draws each front as a line through its points, which have their knob's value."""
+    """Draws each front as a line; points are labelled with the knob's value."""
     lines = {}
     for front, points in fronts.items():
         x, y = np.stack([point.mean(axis=1) for point in points.values()]).T

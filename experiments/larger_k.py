@@ -107,7 +107,7 @@ def main(*, workdir: str = '', results: str = 'experiments/results') -> None:
 
 
 def _has(directory: pathlib.Path, policy: str) -> bool:
-    """Whether a run has kept this policy; InputError if it lacks its last one."""
+    """Returns whether a run has this policy; InputError if it lacks its last one."""
     steps = run_config(directory).train.steps
     saved = saved_steps(directory / 'checkpoints')
     if steps not in saved:
@@ -118,12 +118,12 @@ def _has(directory: pathlib.Path, policy: str) -> bool:
 def measure(
     directory: pathlib.Path, policy: str, *, batches: int = 40
 ) -> dict[str, Any]:
-    """The line of a run at one of its policies: means over batches.
+    """Measures a run at one of its policies; returns a line of means over batches.
 
     Args:
-        directory: the run's.
+        directory: the run's directory.
         policy: one of ``POLICIES``.
-        batches: how many to take, those after the run's last step.
+        batches: the number of batches, which follow the run's last step.
     """
     config = run_config(directory)
     setup = make_setup(config)
@@ -162,7 +162,7 @@ def _num_chunks(setup: Setup) -> int:
 
 
 def _program(setup: Setup) -> Any:
-    """The jitted function of parameters, rollouts and ``correct [P, N]``."""
+    """Makes the jitted function of parameters, rollouts and ``correct [P, N]``."""
     config = setup.config
     N = config.sampling.num_rollouts
     loss = BatchLoss(setup.policy, config.sampling.temperature, config.loss)
@@ -181,7 +181,7 @@ def _program(setup: Setup) -> Any:
         products = gradient_products(
             *(loss, params, rollouts, advantages), num_chunks=_num_chunks(setup)
         )
-        # Rounding leaves some where all responses are alike.
+        # Rounding leaves small advantages if all responses are alike.
         weighed = (jnp.abs(advantages[: len(KS)]) > 1e-6).any(axis=-1)
         return {
             'correct': rewards.mean(),
@@ -194,7 +194,7 @@ def _program(setup: Setup) -> Any:
 
 
 def groups(rows: Sequence[Row]) -> list[list[Row]]:
-    """The lines of seeds with the same policies, those with the most policies first."""
+    """Groups the lines of seeds with the same policies, most policies first."""
     policies = collections.defaultdict(set)
     for row in rows:
         policies[row['seed']].add(row['policy'])
@@ -204,12 +204,12 @@ def groups(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def policies_of(rows: Sequence[Row]) -> list[str]:
-    """Which policies are there, in their order."""
+    """Lists the policies that have lines, in order."""
     return [name for name in POLICIES if name in {row['policy'] for row in rows}]
 
 
 def tables(rows: Sequence[Row]) -> str:
-    """A table for each policy, and the summary."""
+    """Returns a table for each policy, and the summary."""
     seeds = sorted({row['seed'] for row in rows})
     lines = [f'Seeds {", ".join(map(str, seeds))}:', '']
     for name in policies_of(rows):
@@ -218,7 +218,7 @@ def tables(rows: Sequence[Row]) -> str:
 
 
 def of_policy(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
-    """What the lines of a policy say: name -> ``[S, K]``, by seed and k.
+    """Computes the measures of a policy: name -> ``[S, K]``, by seed and k.
 
     ``snr`` is |E g|^2 / E|g - E g|^2 of a step's gradient g. ``pass_at_1`` and
     ``pass_at_8`` are <E g, h> / sqrt(E|g|^2), where h is the expected gradient of that
@@ -244,7 +244,7 @@ def of_policy(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
 
 
 def cosines_of(rows: Sequence[Row], policy: str) -> np.ndarray:
-    """``[S]``: between the expected gradients of pass@1 and pass@8, by seed."""
+    """Returns the cosine of the expected gradients of pass@1 and pass@8, ``[S]``."""
     rows = sorted((r for r in rows if r['policy'] == policy), key=lambda r: r['seed'])
     products = [
         signal_and_noise(np.array(r['whole']), r['chunks'], num_chunks=r['num_chunks'])
@@ -254,7 +254,7 @@ def cosines_of(rows: Sequence[Row], policy: str) -> np.ndarray:
 
 
 def summary(rows: Sequence[Row]) -> list[str]:
-    """A row for each policy: what the expectations 3, 5 and 6 compare, at k = 8."""
+    """Returns a row for each policy: the figures of expectations 3, 5 and 6, k = 8."""
     last = [*POLICIES][-1]
     head = [
         'k = 8',
@@ -279,13 +279,13 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 
 def _lost(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
-    """Each measure's relative difference at the largest k, by seed."""
+    """Returns each measure's relative difference at the largest k, by seed."""
     found = of_policy(rows, policy)
     return {name: relative(values)[:, -1] for name, values in found.items()}
 
 
 def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
-    """A row for each k: means over seeds, and :func:`relative` with its interval."""
+    """Returns a row for each k: means over seeds, and relative differences."""
     head = [policy, *_TITLES.values()]
     lines = []
     for i, k in enumerate(KS):
@@ -305,9 +305,9 @@ def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def relative(values: np.ndarray) -> np.ndarray:
-    """Each seed's difference from k = 1, in units of the mean of k = 1; ``[S, K]``.
+    """Divides each seed's difference from k = 1 by the mean of k = 1; ``[S, K]``.
 
-    A seed's own ratio would be that of two noisy numbers.
+    A ratio for each seed would divide by a noisy number.
     """
     return (values - values[:, :1]) / values[:, 0].mean()
 
@@ -320,7 +320,7 @@ def _with_interval(of_seeds: np.ndarray) -> str:
 
 
 def draw(rows: Sequence[Row]) -> bytes:
-    """A panel for each measure, and a row for each policy and k > 1."""
+    """Draws a panel for each measure, with a row for each policy and k > 1."""
     found = {name: of_policy(rows, name) for name in policies_of(rows)}
     places = [*itertools.product(found, range(1, len(KS)))]
     labels = [f'{policy}, k = {KS[i]}' for policy, i in places]

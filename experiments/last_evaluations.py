@@ -36,7 +36,7 @@ class LastEvaluations:
     dropped: tuple[int, ...]
 
     def difference(self, arm: str, measure: str) -> Interval:
-        """How an arm differs from the baseline, seed by seed."""
+        """Computes an arm's difference from the baseline, seed by seed."""
         of_arm, of_base = self.values[arm], self.values[self.baseline]
         return difference(of_arm[measure], of_base[measure])
 

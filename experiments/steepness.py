@@ -90,7 +90,7 @@ def main(
 
 
 def steepness_of(saved: Mapping[str, Any]) -> float | None:
-    """omega(.01) / omega(.3) of a saved config; ``None``: it is not one curve."""
+    """Computes omega(.01) / omega(.3) of a saved config; ``None`` if it is no curve."""
     if saved['stages']:
         return None
     name = saved['advantage']['name']
@@ -103,12 +103,12 @@ def steepness_of(saved: Mapping[str, Any]) -> float | None:
         )
     except InputError:
         return None
-    # Equal weights are computed in different ways.
+    # Different ways to compute equal weights round differently.
     return round(float(hard / easy), 4)
 
 
 def _names(without: str, steepness: Mapping[str, float]) -> tuple[str, ...]:
-    """The arms of a list with commas; InputError for one that is not there."""
+    """Reads a list of arms with commas; InputError for one that is not there."""
     names = tuple(name for name in without.split(',') if name)
     for name in names:
         if name not in steepness:
@@ -121,7 +121,7 @@ def _names(without: str, steepness: Mapping[str, float]) -> tuple[str, ...]:
 def _read_beside(
     config: str, directory: pathlib.Path, last: LastEvaluations
 ) -> tuple[Sweep, LastEvaluations] | None:
-    """Another sweep of the same seeds, if one is named."""
+    """Reads another sweep of the same seeds, if one is named."""
     if not config:
         return None
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
@@ -134,7 +134,7 @@ def _read_beside(
 
 
 def rank_correlations(orders: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Spearman's rank correlation of two arrays ``[arms, S]`` for each seed, ``[S]``.
+    """Computes Spearman's rank correlation of arrays ``[arms, S]`` by seed, ``[S]``.
 
     ``orders`` may be ``[arms]``, the same for all seeds.
     """
@@ -144,7 +144,7 @@ def rank_correlations(orders: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def over_arms(orders: np.ndarray, values: np.ndarray) -> str:
-    """The rank correlation of the means over seeds, with its interval over arms.
+    """Formats the rank correlation of means over seeds, with its interval over arms.
 
     The 95 % interval is Fisher's, with the standard error of Fieller, Hartley and
     Pearson (1957), sqrt(1.06 / (arms - 3)), as if the arms were independent. There is
@@ -172,20 +172,20 @@ def table(
     without: Collection[str] = (),
     beside: tuple[Sweep, LastEvaluations] | None = None,
 ) -> str:
-    """The correlations, and below them the estimators in the order of steepness.
+    """Returns the correlations, then the estimators in the order of steepness.
 
     Args:
-        sweep: what is compared.
+        sweep: the sweep.
         steepness: arm -> omega(.01) / omega(.3).
         last: the values.
         without: the arms that a further column leaves out.
-        beside: another sweep, whose order in Pass@32 has a row of its own.
+        beside: another sweep; a row correlates its Pass@32 with that of ``sweep``.
     """
     labels = {arm.name: arm.label for arm in sweep.arms}
     kept = [arm for arm in steepness if arm not in without]
 
     def row(label: str, orders: Any, values: Any) -> list[str]:
-        """``orders`` and ``values`` return those of arms."""
+        """Makes a row; ``orders`` and ``values`` are functions of arms."""
         found = rank_correlations(orders(steepness), values(steepness))
         cells = [label, _with_interval(found), ' '.join(f'{x:+.2f}' for x in found)]
         cells.append(over_arms(orders(steepness), values(steepness)))
@@ -225,7 +225,7 @@ def table(
 
 
 def _values(last: LastEvaluations, measure: str, arms: Collection[str]) -> np.ndarray:
-    """``[arms, S]``."""
+    """Returns a measure of arms, ``[arms, S]``."""
     return np.stack([last.values[arm][measure] for arm in arms])
 
 
@@ -246,11 +246,11 @@ def draw(
     hollow: Collection[str],
     far: Collection[str] = (),
 ) -> bytes:
-    """What the arms gain on the baseline against their steepness, in two panels.
+    """Draws the arms' gain over the baseline against steepness, in two panels.
 
     Args:
         sweep, steepness, last: as in :func:`table`.
-        hollow: the arms whose markers are.
+        hollow: the arms with hollow markers.
         far: arms that are named below a panel if they lie far below all others.
     """
     figure = new_figure(FIGURE_WIDTH, 7.2)
@@ -296,9 +296,9 @@ def draw(
 def _split(
     points: Sequence[Point], far: Collection[str]
 ) -> tuple[list[Point], list[Point]]:
-    """The points to draw, and those of ``far`` that lie far below all others.
+    """Splits points into those to draw, and those of ``far`` far below all others.
 
-    Far is more than the others' whole range.
+    Far is more than the range of the others.
     """
     ends = [point.y[0] for point in points if point.name not in far]
     lowest = min(ends) - (max(ends) - min(ends))
@@ -325,7 +325,7 @@ def _points(
 
 
 def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
-    """Shifts equal values apart, by as much as a marker is wide."""
+    """Shifts equal values apart, by the width of a marker."""
     places = {}
     for arm, value in steepness.items():
         equal = [other for other, each in steepness.items() if each == value]
@@ -334,7 +334,7 @@ def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
 
 
 def _not_centered(configs: Mapping[str, Any]) -> set[str]:
-    """The arms whose estimators are not centered."""
+    """Returns the arms whose estimators are not centered."""
     names = {arm: saved['advantage']['name'] for arm, saved in configs.items()}
     return {x for x, name in names.items() if not ESTIMATORS[name].centered}
 

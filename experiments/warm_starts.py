@@ -43,7 +43,7 @@ SOLVED = 'cover_at_0.6'
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """What a warm start leads to, by seed.
+    """The results after a warm start, by seed.
 
     Attributes:
         first: measure -> ``[S]`` of the first policy.

@@ -127,7 +127,7 @@ _CONTRASTS = (
     ('opo', 'rloo'),
     ('reinforce_plus_plus_baseline', 'rloo'),
 )
-# Their advantages are no function of the number of right responses.
+# Their advantages depend on more than the number of right responses.
 _NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
     *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
@@ -196,7 +196,7 @@ def get_sweep(argument: str = '') -> Sweep:
 
 
 def _arm(estimator: str, label: str, settings: Mapping[str, Any]) -> Arm:
-    """The arm of an estimator, which names it."""
+    """Makes the arm of an estimator, with the estimator's name."""
     if estimator == 'annealed_k':
         return Arm(estimator, label, 'configs/annealed_k.py:first=8', settings)
     own = {'advantage.name': estimator, 'advantage.k': 4}

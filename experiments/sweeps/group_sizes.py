@@ -37,6 +37,6 @@ def get_sweep() -> Sweep:
 
 
 def _arm(file: str, label: str, k: int) -> Arm:
-    """The arm of an ablation's file, with twice the rollouts of its laptop twin."""
+    """Makes the arm of an ablation's file, with twice the rollouts of ``size=tiny``."""
     overrides = {'sampling.num_rollouts': 32}
     return Arm(f'pass_at_{k}', label, f'configs/ablations/{file}', overrides)

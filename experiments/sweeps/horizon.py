@@ -80,7 +80,7 @@ def get_sweep(argument: str = '') -> Sweep:
 
 
 def _arm(name: str, rate: float, *, main: bool) -> Arm:
-    """An arm at a rate; its name has the rate unless the rate is chosen."""
+    """Makes an arm at a rate; its name includes the rate unless ``main``."""
     label, settings = ARMS[name]
     overrides = {
         'advantage.name': name,

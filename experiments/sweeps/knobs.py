@@ -45,7 +45,7 @@ KNOBS: Mapping[str, tuple[str, tuple[Any, ...]]] = {
     'without_easy': ('advantage.easy_threshold', (0.8, 0.6, 0.4)),
     'entropy_bonus': ('loss.entropy_coef', (0.003, 0.01, 0.03)),
 }
-# The estimator of a front that is not named after one, and what a front fixes.
+# The estimator of a front with another name, and the settings that a front fixes.
 _ESTIMATOR = {'entropy_bonus': 'pass_at_1'}
 _FIXED = {'without_easy': {'advantage.k': 1}}
 # All intermediate evaluations are of the test split, so that a run can end early.
@@ -94,6 +94,6 @@ def name_of(front: str, value: Any) -> str:
 def _arm(
     name: str, label: str, settings: Mapping[str, Any], estimator: str = ''
 ) -> Arm:
-    """An arm; without ``estimator``, its name is that of its estimator."""
+    """Makes an arm; its estimator is by default its name."""
     overrides = {'advantage.name': estimator or name, **settings}
     return Arm(name, label, 'configs/maze_tiny.py', overrides)

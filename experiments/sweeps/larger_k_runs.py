@@ -34,7 +34,7 @@ def get_sweep() -> Sweep:
 
 
 def _arm(estimator: str, label: str, k: int) -> Arm:
-    """The arm of an estimator, which names it."""
+    """Makes the arm of an estimator, with the estimator's name."""
     kept = {'checkpoint.every': 50, 'checkpoint.keep_every': 50}
     overrides = {'advantage.name': estimator, 'advantage.k': k, **kept}
     return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

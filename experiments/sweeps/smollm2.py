@@ -105,12 +105,12 @@ _TWICE = {'train.steps': _STEPS}
 
 
 def _ablation(name: str, label: str, file: str, **settings: Any) -> Arm:
-    """An arm that is a file of configs/ablations/, of which ``file`` has arguments."""
+    """Makes the arm of an ablation; ``file`` has its arguments, except ``size``."""
     return Arm(name, label, f'configs/ablations/{file}size=smollm2', settings)
 
 
 def _estimator(name: str, label: str, **settings: Any) -> Arm:
-    """The arm of an estimator, which names it."""
+    """Makes the arm of an estimator, with the estimator's name."""
     return Arm(name, label, 'configs/smollm2.py', {'advantage.name': name, **settings})
 
 
@@ -218,7 +218,7 @@ def get_sweep(argument: str = '') -> Sweep:
 
 
 def _complete(arm: Arm, values: Mapping[str, Any]) -> Arm:
-    """The arm with the model, the rate, and the settings of the machine."""
+    """Adds the model, the rate, and the settings of the machine to an arm."""
     rate = values['rate_1' if arm.name in _OF_PASS_AT_1 else 'rate_k']
     overrides = {
         **arm.overrides,

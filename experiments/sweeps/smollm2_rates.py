@@ -59,13 +59,13 @@ def _arm(estimator: str, rate: float, source: str) -> Arm:
 
 
 def chosen(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The rate of each estimator by the rule, from the evaluations at the end."""
+    """Chooses each estimator's rate by the rule, from the evaluations at the end."""
     last = {row['arm']: row for row in rows if row['step'] == _HORIZON['train.steps']}
 
     def reached(estimator: str, rate: float) -> float:
         return last[f'{estimator}_{rate:g}'][_RULE[estimator]]
 
-    # The lower rate of equals.
+    # If two rates are equally good, this takes the lower one.
     return {
         estimator: max(RATES, key=lambda rate: reached(estimator, rate))
         for estimator in _RULE

@@ -52,6 +52,6 @@ def get_sweep(argument: str = '') -> Sweep:
 
 
 def _arm(name: str, label: str, config: str, mazes: dict[str, int]) -> Arm:
-    """An arm; one of a single stage is called after its estimator."""
+    """Makes an arm; the name of an arm with a single stage is its estimator."""
     single = {} if 'ablations' in config else {'advantage.name': name}
     return Arm(name, label, config, {**single, **mazes})
