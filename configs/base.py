@@ -28,7 +28,7 @@ def get_config() -> ConfigDict:
     """Returns every key with its default; locked, so a new key is an error."""
     config = ConfigDict()
     config.name, config.seed = '', 0
-    # One more than that of the run of init.checkpoint, if there is one.
+    # One more than the last stage of the run of init.checkpoint; 0 without one.
     config.stage = -1
     # One stage. The paper's two are Pass@k Training, then Pass@1 Training.
     config.stages = ConfigDict()
@@ -56,7 +56,7 @@ def get_config() -> ConfigDict:
         }
     )
     config.advantage = _advantage()
-    # Not in the paper. No response to the other problems could be right.
+    # Not in the paper. No response to a problem with an unparsed gold could be right.
     config.verifier = ConfigDict({'max_unparsed_golds': 0.01})
     config.reward = ConfigDict({'flip_wrong': 0.0})
     config.loss = _loss()

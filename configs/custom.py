@@ -83,7 +83,7 @@ def _records(values: dict[str, str]) -> ConfigDict:
 
 
 def _small() -> ConfigDict:
-    """A small language model with batches and lengths for one GPU."""
+    """Returns a small language model with batches and lengths for one GPU."""
     config = base.get_config()
     config.model.source = SMALL
     config.model.remat = 'attention'
@@ -99,7 +99,7 @@ def _small() -> ConfigDict:
 
 
 def _tiny() -> ConfigDict:
-    """The policy of configs/maze_tiny.py from random weights."""
+    """Returns the policy of configs/maze_tiny.py with random weights."""
     config = maze_tiny.get_config()
     config.init.kind = 'scratch'
     config.data.max_prompt_tokens = 64

@@ -26,7 +26,7 @@ def get_config() -> ConfigDict:
         # Only percolation uses this.
         'wall_probability': 0.0,
         'min_path': 0,
-        # At most 15 of 16 rooms are left, by two moves each.
+        # A path leaves at most 15 of the 16 rooms, by two moves each.
         'max_path': 30,
         # 100,352 perfect mazes of this size exist.
         'train_sizes': (9,),

@@ -93,7 +93,7 @@ def get_config() -> ConfigDict:
 
 
 def _policy(config: ConfigDict) -> None:
-    """A Qwen2 with 149 thousand parameters, warm-started in the same program."""
+    """Sets a Qwen2 with 149 thousand parameters, warm-started in the same program."""
     config.model.family = 'qwen2'
     config.model.source = ''
     config.model.tokenizer = 'characters'
@@ -104,7 +104,7 @@ def _policy(config: ConfigDict) -> None:
             'num_heads': 4,
             'num_kv_heads': 2,
             'head_dim': 16,
-            # SwiGLU's three matrices of 3 x width have as much as two of 4 x width.
+            # SwiGLU's three matrices of 3 x width have about the size of two of 4 x.
             'mlp_dim': 192,
             'rope_theta': 10_000.0,
             'norm_eps': 1e-6,
@@ -128,7 +128,7 @@ def _policy(config: ConfigDict) -> None:
 
 def use_source(config: ConfigDict) -> None:
     """Adapts the run to the language model that ``--config.model.source`` names."""
-    # In words, in which the moves are a few tokens in a box. Chat templates differ.
+    # The prompt is English, and the answer a few tokens in a box. Chat templates vary.
     config.task.params.prompt = 'instruct'
     config.data.max_prompt_tokens = 512
     config.sampling.max_response_tokens = 32

@@ -36,6 +36,6 @@ def get_config() -> ConfigDict:
         parts[name] = {'weight': 1, 'task': 'enigmata', 'params': params}
     config.task.name = 'mixture'
     config.task.params = ConfigDict({'parts': parts})
-    # A sudoku's; those of configs/puzzles_tiny.py are longer.
+    # A sudoku's prompt; others of configs/puzzles_tiny.py are longer.
     config.data.max_prompt_tokens = 42
     return config

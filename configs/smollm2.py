@@ -118,7 +118,7 @@ MANY: Mapping[str, Mapping[str, Any]] = {
 
 
 def _counts(train: int, validation: int, test: int) -> dict[str, int]:
-    """The problems of each set. ``prime_factorization`` has 499 in all."""
+    """Returns the problems of each set. ``prime_factorization`` has 499 in all."""
     return {
         'train_count': train,
         # The validation split is for tuning, and the test split for results.
@@ -172,7 +172,7 @@ def get_config(argument: str = '') -> ConfigDict:
 
 
 def _policy(config: ConfigDict, source: str) -> None:
-    """The published model, warm-started in the same program."""
+    """Sets the published model, warm-started in the same program."""
     config.model.source = source
     # As in the committed runs. With bfloat16, on cores that have it (avx512_bf16), an
     # update is faster and sampling slower (benchmarks/README.md).
@@ -186,8 +186,8 @@ def _policy(config: ConfigDict, source: str) -> None:
 
 def fit_one_core(config: ConfigDict) -> None:
     """Sets rates, steps and batches for a small language model on a CPU core."""
-    # It teaches the form of an answer; the rate of a policy from scratch would wreck
-    # what the model knows.
+    # The warm start only teaches the form of an answer. The rate of a policy from
+    # scratch would destroy the model's knowledge.
     config.init.warm_start.steps = 16
     config.init.warm_start.batch_size = 8
     config.init.warm_start.optimizer.learning_rate = 5e-5
@@ -205,10 +205,10 @@ def fit_one_core(config: ConfigDict) -> None:
 
 
 def _on_chip(config: ConfigDict) -> None:
-    """Uses what base.py has for chips, and leaves room for any model's tokens.
+    """Takes the settings of base.py for chips, with room for any model's tokens.
 
-    Other tokenizers and chat templates make other lengths: a prompt may have up to the
-    next power of two.
+    Tokenizers and chat templates differ in length, so the limit of a prompt is the next
+    power of two.
     """
     for name in ('compute_dtype', 'attention', 'remat', 'head_chunk_tokens'):
         config.model[name] = base.get_config().model[name]
@@ -221,7 +221,7 @@ def _on_chip(config: ConfigDict) -> None:
 
 
 def _problems(config: ConfigDict, sets: str) -> None:
-    """The sets, and what their prompts and answers need."""
+    """Sets the problems, and the lengths of their prompts and answers."""
     problems, config.data.max_prompt_tokens = _PROBLEMS[sets]
     config.task.name = 'reasoning_gym'
     config.task.params = ConfigDict({**problems, 'seed': 0})

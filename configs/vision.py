@@ -46,7 +46,7 @@ def get_config(argument: str = '') -> ConfigDict:
 
 
 def _chips(config: ConfigDict, *, fsdp: int, rollout: int, tensor: int) -> None:
-    """Sets a mesh, with a prompt of each pass for each of its shares."""
+    """Sets a mesh; a pass has one prompt for each share of ``fsdp``."""
     config.mesh.update(data=1, fsdp=fsdp, rollout=rollout, tensor=tensor)
     config.train.micro_batch_prompts = fsdp
 

@@ -38,7 +38,7 @@ def get_config(argument: str = '') -> ConfigDict:
     config.task.params = ConfigDict(
         {
             'grid_size': 4,
-            # A patch of the tower.
+            # The size of a patch of the tower.
             'cell_pixels': 4,
             'num_colors': 3,
             'max_count': 5,

@@ -27,7 +27,7 @@ def get_config(argument: str = '') -> ConfigDict:
     visual_counting.add_tower(config, argument)
     config.model.arch.vision.table_size = 5
     config.task.name = 'visual_maze'
-    # A patch of the tower.
+    # The size of a patch of the tower.
     config.task.params.cell_pixels = 4
     # 25 patches, two marks and a line break.
     config.data.max_prompt_tokens = 30
