@@ -45,7 +45,7 @@ DECODE_STEPS = 64
 """Tokens of each rollout that are timed in one call."""
 
 PASS_TOKENS = 8192
-"""About as many tokens has each pass of the train step."""
+"""The approximate number of tokens in a pass of the train step."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Timing:
         seconds: the median.
         compile_seconds: seconds to compile its program.
         result: the result of the last call.
-        kernels: the longest kernels of one more call, each with its milliseconds and
-            its number; empty without a profile.
+        kernels: rows of :func:`longest_kernels` from one more call; empty without a
+            profile.
     """
 
     seconds: float
@@ -103,9 +103,9 @@ def longest_kernels(
     """Profiles a call.
 
     Returns:
-        The names of kernels, their milliseconds in all, and how many there were; the
-        longest first, and before them the time from the first to the last, with the
-        number of all. Of GPUs only; empty elsewhere.
+        Rows of a name, milliseconds and a number of kernels: the time from the first to
+        the last kernel, the sum over all kernels, then the kernels with the longest
+        sums. Only on GPUs; empty elsewhere.
     """
     with tempfile.TemporaryDirectory() as directory:
         with jax.profiler.trace(directory):
@@ -148,7 +148,7 @@ def matmul_flops(size: int, *, repetitions: int) -> float:
 
 
 def copy_bandwidth(size: int, *, repetitions: int) -> float:
-    """Measures the bytes/s, read and written, of a copy of so many bytes."""
+    """Measures the bytes/s, read and written, of a copy of ``size`` bytes."""
     x = jnp.zeros(size // 4, jnp.uint32)
     # Each call makes eight copies in place, in the donated argument.
     many = functools.partial(

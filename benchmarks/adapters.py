@@ -42,7 +42,7 @@ SAMPLED = dataclasses.replace(
 
 
 def apart(policy: Policy, params: Params) -> Params:
-    """Takes the layers apart, adapters too: decoding computes their products."""
+    """Takes the layers apart; decoding computes the products of their adapters."""
     table = Transformer.parameters(policy.arch)
     return {
         part: x[place] if place else x
@@ -106,7 +106,7 @@ def update(side: str, work: Work) -> None:
         state, metrics = learner(state, rollouts, advantages, None, weights.frozen)
         jax.block_until_ready(metrics)
         report['tokens'] = work.new_tokens
-        # Parameters and optimizer, and as many bytes of gradient as of what is trained.
+        # Parameters, optimizer, and a gradient as large as the trained parameters.
         held = jax.tree.leaves((weights.frozen, state, state.params))
         report['state'] = sum(x.nbytes for x in held)
 

@@ -44,7 +44,7 @@ def forced(*quantiles: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
     """Ends responses by ``STOP`` at lengths with these quantile functions.
 
     Programs that compile inside stay compiled, so use a policy that nothing else uses.
-    The same programs serve several functions: a temperature of 1 takes the first, of 2
+    The same programs serve several functions: a temperature of 1 chooses the first, 2
     the second.
     """
     uniforms_of = keys.position_uniforms

@@ -186,7 +186,7 @@ def generate(ours: Ours, ready: dict[str, Any]) -> None:
 
 
 def rl_step(ours: Ours, ready: dict[str, Any]) -> None:
-    """Makes a step of RL with the group-normalized advantage of GRPO a repetition."""
+    """Makes one step of RL per repetition, with GRPO's group-normalized advantage."""
     optimizer = optimizers.make_optimizer(OPTIMIZER)
     update = ours.update(optimizer)
     state = states.init_state(ours.policy, optimizer, ours.params, mesh())
@@ -214,7 +214,7 @@ def repeat_prompts(rollouts: Rollouts) -> Rollouts:
 
 
 def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
-    """Makes an update a repetition; first writes the gradient to ``ours.gradient``."""
+    """Updates once per repetition; first writes the gradient to ``ours.gradient``."""
     rollouts, advantages = given(ours.work)
     if repeated:
         rollouts = repeat_prompts(rollouts)
@@ -250,7 +250,7 @@ def _gradient(
     ours: Ours, rollouts: Rollouts, advantages: jax.Array
 ) -> dict[str, np.ndarray]:
     """Reads the gradient of the train step from the step itself."""
-    # A trace without decay, which the optimizer's state has, is the gradient.
+    # A trace without decay keeps the gradient in the optimizer's state.
     keep = optax.chain(optax.trace(decay=0.0), optax.scale(0.0))
     params = jax.tree.map(jnp.copy, ours.params)
     state = states.init_state(ours.policy, keep, params, mesh())

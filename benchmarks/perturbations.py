@@ -15,7 +15,7 @@ _FRACTION = re.compile(r'(\\[dt]?frac)\{([0-9]+)\}\{([0-9]+)\}')
 _NUMBER = re.compile(r'-?[0-9]+(?:\.[0-9]+)?|-?\\[dt]?frac\{[0-9]+\}\{[0-9]+\}')
 _TUPLE = re.compile(r'(?:\\left)?\s*\(([^()]*)\)')
 _ITEMS = re.compile(r'[^()\[\]{}\\=]+')
-# Answers in which another sign may be another of the answer's values.
+# Answers in which the opposite sign may give another of their values.
 _PLURAL = re.compile(r'\\pm|\\cup|\\{|,|\\text|=')
 
 
@@ -40,7 +40,7 @@ def _nth_number(
 
 
 def _symmetric(gold: str) -> bool:
-    """Returns whether two sides of an answer mean the same, so that one may be any."""
+    """Returns whether an answer may mean the same after one of its numbers changes."""
     return bool(re.search(r'=|\\approx|0\s*\\|\^0|\^\{0|\\cdot 0|times 0', gold)) and (
         gold.strip()[:1] == '0' or '%' in gold or r'\approx' in gold
     )
@@ -231,7 +231,7 @@ def _unit(gold: str) -> str | None:
 
 
 def _variable(gold: str) -> str | None:
-    """Renames the only variable of an answer that names none."""
+    """Renames the only variable of an answer without a relation or text."""
     letters = set(re.findall(r'(?<![a-zA-Z\\])[a-z](?![a-zA-Z])', gold)) - {
         'e',
         'i',
@@ -261,7 +261,7 @@ def _exponent(gold: str) -> str | None:
 
 
 def _sign_between(gold: str) -> str | None:
-    """Replaces the only plus by minus, where no list, text or matrix is around it."""
+    """Replaces the only plus by minus, except in lists, texts and matrices."""
     if (
         _PLURAL.search(gold)
         or r'\begin' in gold

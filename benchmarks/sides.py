@@ -1,9 +1,9 @@
 """Alternates the sides of a comparison: warm processes that wait for their turn.
 
-1. :class:`Side` starts a side under its own python, pinned to one core, with one thread
-   a library, as all sides.
-2. :func:`alternate` asks the sides in turns, first to warm up (which the tables show
-   apart), then ``repetitions`` times.
+1. :class:`Side` starts a side under its own python. All sides are pinned to one core,
+   with one thread per library.
+2. :func:`alternate` asks the sides in turns, first to warm up (in a column of its own
+   in the tables), then ``repetitions`` times.
 3. :func:`rows` makes rows of medians and ratios, and :func:`table` formats them.
 
 Other work on the machine falsifies wall seconds, and CPU seconds by a few per cent. So
@@ -200,7 +200,7 @@ HEAD = [
 def rows(
     work: str, answers: Mapping[str, Sequence[Mapping[str, float]]], *, base: str
 ) -> list[list[str]]:
-    """Makes a row a side: medians, and tokens a CPU second over those of ``base``.
+    """Makes a row per side: medians, and tokens a CPU second over those of ``base``.
 
     The peak is of the process's resident memory, libraries and compiler included.
     """

@@ -55,7 +55,7 @@ class Job:
         layers: of the model.
         prompts, rollouts: prompts of an update, and responses to each.
         prompt_tokens, response_tokens: of every prompt and response.
-        plain: for our side: a row a response, and the compiler's default options.
+        plain: for our side: one row per response, and the compiler's default options.
 
     Raises:
         InputError: there is no such topology, or the chips do not divide the prompts.
@@ -120,7 +120,7 @@ def figures(analysis: Analysis) -> dict[str, Any]:
 
 
 def rows(found: Mapping[str, Mapping[str, Any]], job: Job) -> list[list[str]]:
-    """Makes the rows of the table: a column a side, figures of a chip."""
+    """Makes the rows of the table: a column per side, with figures of one chip."""
     kinds = sorted({kind for x in found.values() for kind in x.get('collectives', ())})
     columns = [_column(x, job, kinds) for x in found.values()]
     labels = columns[0]

@@ -122,7 +122,7 @@ def place(modules: Any, mesh: Mesh) -> None:
 
 
 def make_example(job: Job, mesh: Mesh) -> grpo_learner.TrainExample:
-    """Makes a batch: each prompt is there once a response."""
+    """Makes a batch, in which each response repeats its prompt."""
     rows = NamedSharding(mesh, PartitionSpec('fsdp'))
 
     def array(dtype: Any, *trailing: int) -> jax.ShapeDtypeStruct:

@@ -44,7 +44,7 @@ def repetitions(ready: dict[str, Any]) -> Iterator[dict[str, Any]]:
     print(json.dumps(ready), file=answers)
     for _ in sys.stdin:
         report: dict[str, Any] = {}
-        # After a compilation a collection takes a quarter of a second.
+        # After a compilation, garbage collection takes a quarter of a second.
         gc.collect()
         cpu, wall = cpu_seconds(), time.perf_counter()
         yield report
