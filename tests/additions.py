@@ -1,4 +1,4 @@
-"""What somebody who has never seen this project adds to it, one of each kind.
+"""Additions that a newcomer may make to this project, one of each kind.
 
 ``tests/one_place_test.py`` makes a copy of the tree with these additions. Each touches
 the one or two files that CONTRIBUTING.md names for its kind, and no test.
@@ -15,8 +15,8 @@ class Addition:
 
     Attributes:
         files: path -> the text of a new file.
-        rows: path -> pairs of a fragment that occurs there once, and what follows it
-            from now on.
+        rows: path -> pairs of a fragment that occurs there once, and the text to insert
+            after it.
     """
 
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -25,7 +25,7 @@ class Addition:
     )
 
     def apply(self, root: pathlib.Path) -> None:
-        """Makes the changes in a copy; ValueError where one has no place."""
+        """Makes the changes in a copy; ValueError if one does not fit."""
         for path, text in self.files.items():
             if (root / path).exists():
                 raise ValueError(f'{path} is there already')

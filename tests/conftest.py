@@ -9,9 +9,9 @@ import sys
 import threading
 
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
-# Without the fusion emitters a program compiles three times faster, and in one part a
-# tenth faster: parts are for idle cores. Only of a version that is known to have the
-# flags: XLA aborts at a flag that it does not know.
+# Without the fusion emitters, a program compiles three times faster. As one part, it
+# compiles a tenth faster, because parts are for idle cores. XLA aborts at an unknown
+# flag, so only versions that have these flags get them.
 os.environ['XLA_FLAGS'] = ' '.join(
     [
         os.environ.get('XLA_FLAGS', ''),
@@ -22,8 +22,8 @@ os.environ['XLA_FLAGS'] = ' '.join(
     ]
 ).strip()
 
-# Tests compile the same few programs over and over, and so do the commands that they
-# start. A worker has its own: reading what another is writing ends the process.
+# Tests and the commands that they start compile the same few programs over and over.
+# Each worker has its own cache: a process ends if it reads what another is writing.
 os.environ.update(
     JAX_COMPILATION_CACHE_DIR=str(
         pathlib.Path(__file__).resolve().parents[1]
@@ -46,17 +46,17 @@ hypothesis.settings.register_profile('any machine', deadline=None)
 hypothesis.settings.load_profile('any machine')
 
 jax.config.update('jax_num_cpu_devices', 8)
-# They start here, because a plan for fewer would start so many for all later tests.
+# Starts all devices. Otherwise a plan for fewer would start fewer for all later tests.
 jax.devices()
 
-# A new context of MLIR for each small program is a third of its cost; one will do for a
-# file.
+# A new context of MLIR for each small program is a third of its cost; one per test file
+# is enough.
 _own_context = mlir.make_ir_context
 _shared_context = functools.cache(_own_context)
 
 
 def _make_context() -> mlir.ir.Context:
-    """Its own for a program that is made while another one is being lowered."""
+    """Returns the shared context, or a new one in a thread or inside a lowering."""
     alone = threading.current_thread() is threading.main_thread()
     shares = alone and not mlir.ir.Context.current
     return _shared_context() if shares else _own_context()
@@ -73,22 +73,23 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leaves what is there before the tests out of every later garbage collection."""
+    """Excludes objects from before the tests from later garbage collections."""
     gc.collect()
     gc.freeze()
 
 
-# A program is several memory mappings, of which a process may have 65,530 on Linux; one
-# that has no more ends, wherever it is. A file adds some thousands.
+# A program takes several memory mappings. A process may have 65,530 of them on Linux,
+# and crashes if it needs more. A test file adds some thousands.
 _MANY_MAPPINGS = 30_000
 _MAPPINGS = pathlib.Path('/proc/self/maps')
 
 
 @pytest.fixture(autouse=True, scope='module')
 def forget_programs():
-    """Files share their programs, until a process has as many as it can hold.
+    """Forgets programs after a test file, if the process has very many.
 
-    To trace even the smallest once more costs tens of milliseconds.
+    Otherwise files share them: tracing even the smallest again takes tens of
+    milliseconds.
     """
     yield
     _shared_context.cache_clear()

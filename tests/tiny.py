@@ -1,6 +1,6 @@
 """A whole run in seconds: the experiment that the tests of the loop share.
 
-One set of shapes for all of them, so that what one has compiled the others find in the
+All tests use the same shapes, so that they find each other's programs in the
 compilation cache (see conftest.py). It is also a config file:
 
     python -m passk_jax.train --config=tests/tiny.py --workdir=...
@@ -43,7 +43,7 @@ SAME_BYTES = (
 
 
 def get_config() -> ConfigDict:
-    """configs/maze_tiny.py, with as little of everything as still is everything."""
+    """Returns configs/maze_tiny.py with all parts of a run, as small as possible."""
     config = maze_tiny.get_config()
     config.model.attention = 'auto'
     config.train.pack_sizes = 0
@@ -55,7 +55,7 @@ def get_config() -> ConfigDict:
     config.init.warm_start.batch_size = 16
     config.init.warm_start.optimizer.learning_rate = 2e-2
     params = config.task.params
-    # Easy ones, so that there is a reward; two sizes, to break results down by.
+    # Easy mazes, so that there is a reward, and two sizes to break results down by.
     params.min_path, params.max_path = 1, 3
     params.train_sizes, params.train_counts = (3,), (48,)
     params.validation_sizes, params.validation_counts = (3, 4), (2, 4)
@@ -80,14 +80,14 @@ def get_config() -> ConfigDict:
 
 
 def make_config(**overrides: Any) -> ExperimentConfig:
-    """The tiny experiment with ``section__key=value`` set."""
+    """Returns the tiny experiment with ``section__key=value`` set."""
     config = get_config()
     flat = {name.replace('__', '.'): value for name, value in overrides.items()}
     config.update_from_flattened_dict(flat)
     return config_lib.from_config_dict(config)
 
 
-# Only the loop: neither evaluated nor dumped, and from random parameters.
+# Only the loop, from random parameters, without evaluations and dumps of rollouts.
 ONLY_STEPS = {
     'init__kind': 'scratch',
     'eval__every': 0,
@@ -98,14 +98,14 @@ ONLY_STEPS = {
 
 @contextlib.contextmanager
 def devices(count: int) -> Iterator[None]:
-    """Lets meshes be of the first ``count`` devices; one compiles far quicker."""
+    """Makes meshes of the first ``count`` devices; one device compiles far quicker."""
     make_mesh = functools.partial(sharding.make_mesh, devices=jax.devices()[:count])
     with mock.patch('passk_jax.setup.setup.sharding.make_mesh', make_mesh):
         yield
 
 
 def make_setup(config: ExperimentConfig) -> setup_lib.Setup:
-    """The fixed parts of a run on one device."""
+    """Makes the fixed parts of a run on one device."""
     with devices(1):
         return setup_lib.make_setup(config)
 
@@ -117,8 +117,8 @@ def run(
     num_devices: int = 1,
     accept_loss: bool = False,
 ) -> bool:
-    """What the command does after it has read its flags, without drawing pictures."""
-    # Here: the command itself imports this file, and defines its flags only once.
+    """Does what the command does after it has read its flags, except drawing."""
+    # Imported here, because the command imports this file, and defines flags only once.
     from passk_jax.runs.checkpoints import from_intact
     from passk_jax.runs.directory import has_begun
     from passk_jax.runs.sources import remember_sources
@@ -140,7 +140,7 @@ def stop_before(step: int) -> Any:
 
 
 def stop_once_before_every_step() -> Any:
-    """Makes training stop where it comes to a step for the first time."""
+    """Makes training stop before each step that it reaches for the first time."""
     stopped_before = set()
 
     def stops(step: int) -> bool:
@@ -165,19 +165,19 @@ def _stop_if(stops: Callable[[int], bool]) -> Any:
 
 
 def warm_copy(finished: pathlib.Path, workdir: pathlib.Path) -> pathlib.Path:
-    """A new run directory that has the warm start of a finished run."""
+    """Makes a new run directory with the warm start of a finished run."""
     shutil.copytree(finished / 'warm_start', workdir / 'warm_start')
     return workdir
 
 
 def environment(num_devices: int = 1) -> dict[str, str]:
-    """Of a command: what conftest.py says of this process, with so many devices."""
+    """Returns a command's environment: conftest.py's, with ``num_devices`` devices."""
     flags = f'--xla_force_host_platform_device_count={num_devices}'
     return os.environ | {'XLA_FLAGS': f'{os.environ["XLA_FLAGS"]} {flags}'}
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
+    """Finds a port of this machine that is free."""
     with socket.socket() as probe:
         probe.bind(('localhost', 0))
         return probe.getsockname()[1]
@@ -196,29 +196,29 @@ def start(module: str, *arguments: str) -> subprocess.Popen:
 
 
 def contents(workdir: pathlib.Path) -> dict[str, bytes]:
-    """The files of a run that must not depend on how it came about."""
+    """Reads the files of a run that must not depend on interruptions."""
     paths = [path for pattern in SAME_BYTES for path in workdir.glob(pattern)]
     return {str(p.relative_to(workdir)): p.read_bytes() for p in paths if p.is_file()}
 
 
 def read_lines(path: pathlib.Path) -> list[dict[str, Any]]:
-    """The objects of a file of JSON lines."""
+    """Reads the objects of a file of JSON lines."""
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def metrics(workdir: pathlib.Path, split: str) -> list[dict[str, Any]]:
-    """The metric lines of one split, ``'train'`` included."""
+    """Reads the metric lines of one split, which may be ``'train'``."""
     return [r for r in read_lines(workdir / 'metrics.jsonl') if r['split'] == split]
 
 
 def measured(line: dict[str, Any]) -> dict[str, Any]:
-    """An evaluation's line without its place in the run, and what changed there."""
+    """Returns an evaluation's line without its place in the run and its flips."""
     of_the_run = ('step', 'stage', 'split', 'flips_solved', 'flips_unsolved')
     return {name: value for name, value in line.items() if name not in of_the_run}
 
 
 def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
-    """Every array of a checkpoint, of any devices; names begin with the item."""
+    """Reads all arrays of a checkpoint to one device; names begin with the item."""
     import orbax.checkpoint as ocp
 
     path = workdir / 'checkpoints' / str(step)
@@ -240,7 +240,7 @@ def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
 
 
 def assert_same_run(a: pathlib.Path, b: pathlib.Path, *, last: int) -> None:
-    """Two finished runs are one: files byte for byte, arrays bit for bit."""
+    """Asserts that two finished runs are equal: files by byte, arrays by bit."""
     ours, theirs = contents(a), contents(b)
     assert 'metrics.jsonl' in ours
     assert ours.keys() == theirs.keys()
