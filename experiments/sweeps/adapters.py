@@ -28,7 +28,7 @@ _ADAPTERS = {
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='adapters',
         title='5x5 mazes, adapters of rank 8',

@@ -175,7 +175,7 @@ _SETTINGS = {
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     variants = {'variant': tuple(_SETTINGS)}
     values = arguments.parse(argument, defaults={'variant': 'hard'}, choices=variants)
     variant = values['variant']

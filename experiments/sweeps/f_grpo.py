@@ -24,7 +24,7 @@ PAIRS = (('f_grpo_1', 'pass_at_k_2'), ('f_grpo_2', 'pass_at_k_4'))
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     fronts = knobs.get_sweep(argument)
     arms = {arm.name: arm for arm in fronts.arms}
     return dataclasses.replace(

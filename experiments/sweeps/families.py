@@ -33,7 +33,7 @@ from passk_jax.sweeps import (
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     arguments.parse(argument, defaults={})
     return Sweep(
         name='families',

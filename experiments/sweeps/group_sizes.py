@@ -19,7 +19,7 @@ _KS = (4, 8, 16)
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     groups = tuple(
         _arm(f'analytical.py:k={k},size=tiny', f'Pass@{k} Training', k) for k in _KS
     )

@@ -57,7 +57,7 @@ _LONG = {'train.steps': STEPS, 'eval.every': 100}
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     variant = arguments.parse(
         argument, defaults={'variant': 'main'}, choices={'variant': ('main', 'rates')}
     )['variant']

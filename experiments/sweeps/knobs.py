@@ -53,7 +53,7 @@ _EVALUATION = {'eval.split': 'test', 'eval.final_split': ''}
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     difficulty = arguments.parse(
         argument,
         defaults={'difficulty': 'medium'},

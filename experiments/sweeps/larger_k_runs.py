@@ -17,7 +17,7 @@ from passk_jax.sweeps import DIVERSITY, MEASURES, Arm, Sweep
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='larger_k_runs',
         title='5x5 mazes',

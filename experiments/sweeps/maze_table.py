@@ -42,7 +42,7 @@ _METHODS = {
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='maze_table',
         title='trained on mazes of 5x5 and 6x6',

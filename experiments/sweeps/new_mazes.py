@@ -23,7 +23,7 @@ SETS = (1, 2, 3, 4, 5)
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     mazes = arguments.parse(
         argument, defaults={'mazes': SETS[0]}, choices={'mazes': SETS}
     )['mazes']

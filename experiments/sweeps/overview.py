@@ -18,7 +18,7 @@ _STEPS, _FIRST = 600, 200
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     steps = {'train.steps': _STEPS}
     starts = {
         'stages.pass_at_k.start': _FIRST,

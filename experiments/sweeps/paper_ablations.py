@@ -52,7 +52,7 @@ _CONTRASTS = (
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='paper_ablations',
         title='5x5 mazes',

@@ -19,7 +19,7 @@ from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_ar
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='passk_vs_pass1',
         title='5x5 mazes',

@@ -22,7 +22,7 @@ from passk_jax.sweeps import DIVERSITY, MEASURES, TRAININGS, Sweep, estimator_ar
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='perfect_mazes',
         title='9x9 mazes with one solution',

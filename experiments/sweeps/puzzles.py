@@ -76,7 +76,7 @@ _VARIANTS = {
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     variants = {'variant': tuple(_VARIANTS)}
     values = arguments.parse(argument, defaults={'variant': 'two'}, choices=variants)
     variant = values['variant']

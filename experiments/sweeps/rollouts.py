@@ -24,7 +24,7 @@ _BOOTSTRAP = 'configs/ablations/bootstrap_sampling.py:aggregation=sum,size=tiny'
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='rollouts',
         title='5x5 mazes, groups of 4',

@@ -97,7 +97,7 @@ _CONTRASTS = {
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     choices = {'variant': tuple(_VARIANTS)}
     values = arguments.parse(argument, defaults={'variant': 'fast'}, choices=choices)
     variant = values['variant']

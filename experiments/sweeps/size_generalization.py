@@ -27,7 +27,7 @@ _MAZES = {
 
 
 def get_sweep() -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     return Sweep(
         name='size_generalization',
         title='trained on mazes up to 5x5',

@@ -196,7 +196,7 @@ _MULTIPLES = {'k8_rate_2': 2, 'k8_rate_4': 4}
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     values = arguments.parse(
         argument,
         defaults={'source': SOURCE, 'variant': 'two', 'on': 'core', **_RATES},

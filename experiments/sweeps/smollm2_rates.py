@@ -33,7 +33,7 @@ _HORIZON = {
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     source = arguments.parse(argument, defaults={'source': SOURCE})['source']
     return Sweep(
         name='smollm2_rates',

@@ -24,7 +24,7 @@ _TWO_STAGES = 'configs/ablations/pass_at_k_then_pass_at_1.py'
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared at ``difficulty=easy``, ``medium`` or ``hard``."""
+    """Returns the sweep at ``difficulty=easy``, ``medium`` or ``hard``."""
     values = arguments.parse(argument, choices={'difficulty': _PATHS})
     difficulty = values['difficulty']
     min_path, max_path = _PATHS[difficulty]

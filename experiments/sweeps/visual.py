@@ -29,7 +29,7 @@ _STEPS = {'counting': 300, 'maze': 300}
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared on ``task=counting`` or ``task=maze``."""
+    """Returns the sweep on ``task=counting`` or ``task=maze``."""
     task = arguments.parse(argument, choices={'task': _STEPS})['task']
     config, steps = f'configs/visual_{task}.py:experts=8', _STEPS[task]
     pass_at_1 = {'advantage.name': 'pass_at_1'}

@@ -25,7 +25,7 @@ STEPS = (100, 200, 400, 800)
 
 
 def get_sweep(argument: str = '') -> Sweep:
-    """Returns what is compared."""
+    """Returns the sweep."""
     steps = arguments.parse(
         argument, defaults={'steps': STEPS[0]}, choices={'steps': STEPS}
     )['steps']

@@ -4,7 +4,7 @@ Approximate signs split a chain into runs of equal sides. The chain's value is t
 number of the first run with a number. The chain's last side may replace it, if that is
 the value rounded. A chain with a false statement is wrong: numbers joined by ``=`` must
 be equal, and numbers after ``\approx`` must be near the value. If the value is
-rational, they must be the value rounded or cut; an integer is near only itself.
+rational, a literal must be the value rounded or cut; an integer is near only itself.
 """
 
 import itertools

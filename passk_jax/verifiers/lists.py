@@ -82,7 +82,7 @@ def _is_interval(gold: Bracketed) -> bool:
 def several_rule(
     gold: Several, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares an answer with a list: items and repeats; a tuple must have the order.
+    """Compares an answer with a list: items and repeats, in any order except a tuple's.
 
     If the gold's items have different names, items match by name, or in order.
     """
@@ -130,7 +130,7 @@ def _all_inequalities(items: Sequence[Form]) -> bool:
 
 
 def letters_of(items: Sequence[Form]) -> str | None:
-    """Joins the letters of options in lower case; ``None`` if an item is more."""
+    """Joins the letters of options in lower case; ``None`` unless all are letters."""
     letters = [x.letter for x in items if isinstance(x, Option) and not x.text]
     return ''.join(letters).casefold() if len(letters) == len(items) else None
 

@@ -170,7 +170,7 @@ class Pool:
             yield from self._wait()
 
     def _replace_workers(self, num_waiting: int) -> None:
-        """Ends workers that are worn, dead or unruly; starts as many as have work."""
+        """Ends idle workers that are worn, dead or have spoken; starts others."""
         for worker in list(self._workers):
             worn = worker.num_tasks >= self._tasks_per_worker
             # A worker that died idle would fail an answer that it never saw. Code that

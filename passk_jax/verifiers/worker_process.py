@@ -161,7 +161,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _kill_marked(mark: str) -> None:
-    """Kills processes until none has the mark in its environment, for a while."""
+    """Kills processes until none has the mark in its environment, or 2 s are over."""
     end = time.monotonic() + _KILL_S
     while (signals := [*_signals(mark)]) and time.monotonic() < end:
         for pid, number in signals:

@@ -74,7 +74,7 @@ class ObstacleMaze(Puzzle):
         _check_way(data['blocked'], pair_chain(answer))
 
     def check_official(self, data, answer):
-        """Reads all pairs in the answer as the way; "not exist" claims that none is."""
+        """Reads the answer's pairs as the way; "not exist" claims there is none."""
         if data['answer'] == _NONE:
             if 'not exist' not in answer:
                 raise Wrong('there is no way')
