@@ -3,10 +3,10 @@
     python -m benchmarks.adapters
 
 Adapters have rank 16 on every matrix of the layers. *Sample* is at SmolLM2-135M's shape
-and vocabulary: ``merged`` merges them once and samples, as training does; ``beside``
-computes their products at every token. *Update* is a step of the
-learner on the model of ``work.GROUPS``: ``full`` trains all parameters, ``adapters``
-only these. All sides are this library, in the plain loop and float32.
+and vocabulary: ``merged`` merges them once and samples; ``beside``, as in training,
+computes their products at every token. *Update* is a step of the learner on the model
+of ``work.GROUPS``: ``full`` trains all parameters, ``adapters`` only these. All sides
+are this library, in the plain loop and float32.
 """
 
 import argparse
@@ -25,10 +25,10 @@ from passk_jax.learning import optimizer as optimizers
 from passk_jax.learning import state as states
 from passk_jax.learning.batch_loss import BatchLoss
 from passk_jax.learning.update import Update
+from passk_jax.models import lora
 from passk_jax.models import policy as policies
 from passk_jax.models.frozen import split_weights
 from passk_jax.models.lora import ALL_LINEAR, Lora
-from passk_jax.models.parameters import layers_apart
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.transformer import Transformer
 from passk_jax.sampling import Purpose, plain_loop, step_key
@@ -41,16 +41,6 @@ SAMPLED = dataclasses.replace(
 """Fewer and longer responses, whose weights are read more often: 16 sequences."""
 
 
-def apart(policy: Policy, params: Params) -> Params:
-    """Takes the layers apart; decoding computes the products of their adapters."""
-    table = Transformer.parameters(policy.arch)
-    return {
-        part: x[place] if place else x
-        for name, x in params.items()
-        for part, place in layers_apart(name, table[name], len(x))
-    }
-
-
 def with_adapters(work: Work) -> Policy:
     """Makes the policy of a work, with adapters on a frozen base."""
     policy = ours.make_policy(work)
@@ -59,9 +49,15 @@ def with_adapters(work: Work) -> Policy:
     return dataclasses.replace(policy, arch=arch, frozen=frozen)
 
 
+def merge(policy: Policy, params: Params) -> Params:
+    """Merges the adapters; returns the weights of the base for decoding."""
+    merged = lora.merge(params, policy.arch.lora, policy.arch.dtype)
+    return policies.decoding_weights(policy.base, merged)
+
+
 WEIGHTS: Mapping[str, Callable[[Policy, Params], Params]] = {
-    'merged': policies.decoding_weights,
-    'beside': jax.jit(apart, static_argnums=0),
+    'merged': merge,
+    'beside': policies.decoding_weights,
 }
 """Side -> the weights that it samples with."""
 

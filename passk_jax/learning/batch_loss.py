@@ -245,7 +245,7 @@ class BatchLoss(Loss):
         return {
             'sampler_gap_mean': masked_mean(jnp.abs(gap), mask),
             'sampler_gap_max': masked_max(jnp.abs(gap), mask),
-            'sampler_k3': masked_mean(jnp.expm1(-gap) + gap, mask),
+            'sampler_k3': masked_mean(losses.measure_k3(gap), mask),
         }
 
 

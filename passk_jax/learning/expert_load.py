@@ -4,6 +4,8 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from passk_jax.models.products import choose_precision
+
 EXPERT_TOKENS = 'expert_tokens'
 """The sum over tokens ``[L, E]`` that :func:`load_metrics` reduces."""
 
@@ -51,7 +53,8 @@ def balance_loss(
         mask: the tokens that count.
         factors: from :func:`balance_factors`.
     """
-    values = probs.mean(axis=3) @ jax.lax.stop_gradient(factors)
+    mean, factors = probs.mean(axis=3), jax.lax.stop_gradient(factors)
+    values = jnp.matmul(mean, factors, precision=choose_precision(mean, factors))
     return jnp.where(mask, values, 0.0).sum(axis=(1, 2))
 
 

@@ -47,8 +47,8 @@ LAYERS = 'layers_'
 """The prefix of the statistics of layers, which are sums over tokens."""
 # Sums without the first update of a step, whose ratios are all 1.
 _CLIP_FRACTIONS = ('clip_fraction_low', 'clip_fraction_high')
-# The exponential of a larger number overflows float32.
-_LARGEST_EXPONENT = 88.0
+# A sum of exponentials of larger numbers, one for each token, may overflow float32.
+_LARGEST_EXPONENT = 60.0
 
 
 class PolicyLoss(NamedTuple):
@@ -153,6 +153,11 @@ def kl_penalty(
     return jnp.expm1(-d) + d  # k3
 
 
+def measure_k3(d: Tokens) -> Tokens:
+    """Computes k3 of :func:`kl_penalty` for a metric; very large values are capped."""
+    return jnp.expm1(jnp.minimum(-d, _LARGEST_EXPONENT)) + d
+
+
 def normalizer(mask: Mask, *, aggregation: str) -> Float[Array, '']:
     """Returns the divisor of :func:`aggregate`, at least 1.
 
@@ -213,8 +218,8 @@ def total_loss(
     log_ratio = surrogate.log_ratio
     largest = jnp.minimum(masked_max(log_ratio, mask), _LARGEST_EXPONENT)
     metrics = {
-        # k3 with d = -log_ratio, because the old policy drew the tokens.
-        'old_kl': (jnp.expm1(log_ratio) - log_ratio).sum(),
+        # The old policy drew the tokens.
+        'old_kl': measure_k3(-log_ratio).sum(),
         'clip_fraction_low': surrogate.low.sum().astype(jnp.float32),
         'clip_fraction_high': surrogate.high.sum().astype(jnp.float32),
         'ratio_max': jnp.exp(largest),

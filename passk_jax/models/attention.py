@@ -16,6 +16,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models.chunks import map_chunks
+from passk_jax.models.products import choose_precision
 from passk_jax.sharding import local_size
 from passk_jax.types import Leaf
 
@@ -166,7 +167,7 @@ def attend_masked(
 def _score(query: Float[Array, '*B M H'], part: KeyValues) -> Float[Array, '*B M S']:
     """Multiplies queries by keys; the logits are float32."""
     keys = part.keys.astype(query.dtype)
-    logits = jnp.matmul(query, keys, preferred_element_type=jnp.float32)
+    logits = _multiply(query, keys)
     return logits if part.scales is None else logits * part.scales[..., :1, :]
 
 
@@ -176,5 +177,13 @@ def _mix(
     """Sums values by their weights, in products of a dtype; the sums are float32."""
     if part.scales is not None:
         weights = weights * part.scales[..., 1:, :]
-    operands = weights.astype(dtype), part.values.astype(dtype)
-    return jnp.matmul(*operands, preferred_element_type=jnp.float32)
+    return _multiply(weights.astype(dtype), part.values.astype(dtype))
+
+
+def _multiply(
+    x: Float[Array, '*B M K'], y: Float[Array, '*B K S']
+) -> Float[Array, '*B M S']:
+    """Multiplies matrices; the sums are float32."""
+    return jnp.matmul(
+        x, y, precision=choose_precision(x, y), preferred_element_type=jnp.float32
+    )

@@ -59,7 +59,7 @@ def choose_implementation(
 
     Args:
         name: one of :data:`IMPLEMENTATIONS`, or ``'auto'``: the platform's kernel if
-            it supports dtype and head size, else the plain one.
+            it is exact in this dtype and supports the head size, else the plain one.
         platform: platform of the devices: ``'cpu'``, ``'gpu'``, ``'tpu'``.
         dtype: dtype of the activations.
         head_dim: H.
@@ -74,9 +74,9 @@ def choose_implementation(
     supported = {'plain': True, 'splash': platform == 'tpu'}
     supported['cudnn'] = platform == 'gpu' and cudnn
     if name == 'auto':
-        return next(
-            kernel for kernel in ('splash', 'cudnn', 'plain') if supported[kernel]
-        )
+        # Splash would round float32 factors to bfloat16.
+        exact = supported | {'splash': platform == 'tpu' and dtype == 'bfloat16'}
+        return next(kernel for kernel in ('splash', 'cudnn', 'plain') if exact[kernel])
     if not supported[name]:
         raise InputError(
             f'attention {name!r} cannot run on {platform=} with {dtype=} and '

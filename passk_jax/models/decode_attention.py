@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax import sharding
 from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues, attend_masked
+from passk_jax.models.products import choose_precision
 
 _ROW_AXES = ('batch', 'rollouts')
 _LOWEST = float(jnp.finfo(jnp.float32).min)
@@ -293,8 +294,12 @@ def _kernel(
     ages = newest[number] - slot
     ages = jnp.where(ages < 0, ages + num_slots, ages)
     seen = (ages < counts[...]) & (slot < num_slots)
-    product = functools.partial(jnp.einsum, preferred_element_type=jnp.float32)
     dtype = query.dtype
+    product = functools.partial(
+        jnp.einsum,
+        precision=choose_precision(query),
+        preferred_element_type=jnp.float32,
+    )
     logits = product(f'cmh,c{key_axes}->cmb', query[...], keys[...].astype(dtype))
     if scales:
         logits = logits * scales[0][:, :1]

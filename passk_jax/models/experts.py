@@ -86,10 +86,7 @@ class Experts(nnx.Module):
         ``routing`` replaces the router's choice of experts, but not their weights. Then
         a third statistic is the share of experts that the router would not have chosen.
         """
-        # A TPU would round the factors to bfloat16.
-        with jax.default_matmul_precision('float32'):
-            scores = self.router(*xs)
-        probs = tuple(jax.nn.softmax(x) for x in scores)
+        probs = tuple(jax.nn.softmax(x) for x in self.router(*xs))
         own = chosen = tuple(self._choose(x) for x in probs)
         if routing is not None:
             chosen = tuple(x.astype(jnp.int32) for x in routing)
@@ -121,7 +118,9 @@ class Experts(nnx.Module):
         is_chosen = chosen[..., None] == jnp.arange(self.arch.num_experts)
         weights = jnp.where(is_chosen, probs[..., None, :], 0.0).sum(axis=-1)
         if self.arch.norm_topk_prob:
-            weights = weights / weights.sum(axis=-1, keepdims=True)
+            total = weights.sum(axis=-1, keepdims=True)
+            # The recorded experts of a pad can have probability 0.
+            weights = weights / jnp.where(total > 0, total, 1.0)
         return weights
 
 

@@ -23,6 +23,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax.errors import InputError
+from passk_jax.models.products import choose_precision, multiply
 
 Kernels = tuple[jax.Array, ...]
 """Gate, up ``[E, D, F]`` and down ``[E, F, D]`` of all experts or of a device's."""
@@ -114,7 +115,10 @@ def _forward_blocks(
     def run(i: jax.Array, ys: jax.Array) -> jax.Array:
         expert, first, _ = place(i)
         rows = jax.lax.dynamic_slice_in_dim(x, first, width)
-        y = _swiglu(rows @ gate[expert], rows @ up[expert]) @ down[expert]
+        y = _multiply(
+            _swiglu(_multiply(rows, gate[expert]), _multiply(rows, up[expert])),
+            down[expert],
+        )
         # The next expert's block overwrites rows that are its own.
         return jax.lax.dynamic_update_slice_in_dim(ys, y, first, 0)
 
@@ -143,9 +147,10 @@ def _backward_blocks(
         real = jnp.arange(width) < size
         rows, w = take(x), jnp.where(real, take(weights), 0.0)
         grad_y = jnp.where(real[:, None], take(g), 0)
-        a, b, u = rows @ gate[expert], rows @ up[expert], grad_y @ down[expert].T
+        a, b = _multiply(rows, gate[expert]), _multiply(rows, up[expert])
+        u = _multiply(grad_y, down[expert].T)
         h, grad_a, grad_b, of_weights = _pull_hidden(a, b, u, w)
-        of_rows = grad_a @ gate[expert].T + grad_b @ up[expert].T
+        of_rows = _multiply(grad_a, gate[expert].T) + _multiply(grad_b, up[expert].T)
         pairs = (rows, grad_a), (rows, grad_b), (h, _weighted(grad_y, w))
         write = jax.lax.dynamic_update_slice_in_dim
         return (
@@ -166,14 +171,18 @@ def _backward_blocks(
 def _outer(x: Float[Array, 'B A'], g: Float[Array, 'B C']) -> Float[Array, 'A C']:
     """Computes ``x.T @ g``, float32."""
     rows = ((0,), (0,)), ((), ())
-    return jax.lax.dot_general(x, g, rows, preferred_element_type=jnp.float32)
+    return multiply(x, g, rows, dtype=jnp.float32)
+
+
+def _multiply(x: Float[Array, 'B A'], y: Float[Array, 'A C']) -> Float[Array, 'B C']:
+    return jnp.matmul(x, y, precision=choose_precision(x, y))
 
 
 def _forward_ragged(
     x: Float[Array, 'R D'], kernels: Kernels, sizes: Int[Array, 'E']
 ) -> Float[Array, 'R D']:
     gate, up, down = kernels
-    dot = functools.partial(jax.lax.ragged_dot, group_sizes=sizes)
+    dot = functools.partial(_multiply_ragged, sizes=sizes)
     return dot(_swiglu(dot(x, gate), dot(x, up)), down)
 
 
@@ -187,7 +196,7 @@ def _backward_ragged(
     interpret: bool = False,
 ) -> tuple[Float[Array, 'R D'], Float[Array, 'R'], Kernels]:
     gate, up, _ = kernels
-    dot = functools.partial(jax.lax.ragged_dot, group_sizes=sizes)
+    dot = functools.partial(_multiply_ragged, sizes=sizes)
     back = (kernel.swapaxes(1, 2) for kernel in kernels)
     gate_back, up_back, down_back = back
     a, b, u = dot(x, gate), dot(x, up), dot(g, down_back)
@@ -196,6 +205,12 @@ def _backward_ragged(
     outer = functools.partial(_outer_ragged, sizes=sizes, interpret=interpret)
     grads = outer(x, grad_a), outer(x, grad_b), outer(h, _weighted(g, weights))
     return grad_x, grad_weights, grads
+
+
+def _multiply_ragged(
+    x: Float[Array, 'R A'], y: Float[Array, 'E A B'], *, sizes: Int[Array, 'E']
+) -> Float[Array, 'R B']:
+    return jax.lax.ragged_dot(x, y, sizes, precision=choose_precision(x, y))
 
 
 def _outer_ragged(
@@ -211,14 +226,16 @@ def _outer_ragged(
     rows, *features = _TILES
     x, g = (jnp.pad(y, ((0, -len(y) % rows), (0, 0))) for y in (x, g))
     tiles = (min(a, b) for a, b in zip(features, (x.shape[1], g.shape[1]), strict=True))
-    return kernels.tgmm(
-        x.T,
-        g,
-        sizes,
-        preferred_element_type=jnp.float32,
-        tiling=(rows, *tiles),
-        interpret=interpret,
-    )
+    # The kernel has no argument for it.
+    with jax.default_matmul_precision(choose_precision(x, g)):
+        return kernels.tgmm(
+            x.T,
+            g,
+            sizes,
+            preferred_element_type=jnp.float32,
+            tiling=(rows, *tiles),
+            interpret=interpret,
+        )
 
 
 IMPLEMENTATIONS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {

@@ -5,9 +5,9 @@ The matrix ``W`` of a linear map becomes ``W + alpha / rank * A B``, where ``A``
 base. Names, layouts and scale are those of the library PEFT.
 
 An adapter adds two rows to the table of parameters, next to the row of its matrix.
-Shapes, shardings, checkpoints and files follow from the table. The learner applies
-adapters beside their matrix (layers.py). Sampling merges them once per step
-(``policy.decoding_weights``). Parameters without adapters are those of the base.
+Shapes, shardings, checkpoints and files follow from the table. Learner and sampler
+apply adapters beside their matrix (layers.py), so no sum is rounded to bfloat16.
+Parameters without adapters are those of the base.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from jax import numpy as jnp
 from passk_jax.config import LoraConfig
 from passk_jax.errors import InputError
 from passk_jax.models.parameters import Parameter, Table, kernel
+from passk_jax.models.products import choose_precision
 
 ALL_LINEAR = 'all-linear'
 """The target that stands for all linear maps of the layers, as in PEFT."""
@@ -131,17 +132,10 @@ def without_adapters(params: Mapping[str, Array]) -> dict[str, Array]:
     return {name: x for name, x in params.items() if not is_adapter(name)}
 
 
-def add_adapter(x: jax.Array, a: jax.Array, b: jax.Array, scale: float) -> jax.Array:
-    """Merges an adapter into its matrix: ``x + scale * a @ b``, in float32."""
-    with jax.default_matmul_precision('float32'):
-        product = jnp.tensordot(a, b, axes=1, preferred_element_type=jnp.float32)
-    return x.astype(jnp.float32) + scale * product
-
-
 def merge(
     params: Mapping[str, jax.Array], lora: Lora | None, dtype: Any
 ) -> dict[str, jax.Array]:
-    """Merges all adapters, layer by layer; the merged matrices have dtype ``dtype``."""
+    """Adds ``scale * A B`` to each matrix, in float32; the sums get dtype ``dtype``."""
     merged = without_adapters(params)
     for name in merged:
         a, b = adapter_names(name)
@@ -156,8 +150,9 @@ def _merge_layers(
     x: jax.Array, a: jax.Array, b: jax.Array, scale: float, dtype: Any
 ) -> jax.Array:
     def merge_layer(layer: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
-        x, a, b = layer
-        return add_adapter(x, a, b, scale).astype(dtype)
+        x, a, b = (y.astype(jnp.float32) for y in layer)
+        product = jnp.tensordot(a, b, axes=1, precision=choose_precision(a, b))
+        return (x + scale * product).astype(dtype)
 
     return jax.lax.map(merge_layer, (x, a, b))
 

@@ -19,6 +19,7 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from passk_jax.models.products import multiply
 from passk_jax.sharding import gathered, num_shards, shard, sum_over_shards
 
 Axes = tuple[str | None, ...]
@@ -29,42 +30,6 @@ Streams = tuple[jax.Array, ...]
 # is faster with the table as first factor. It would convert a bfloat16 table to float32
 # first, which is seven times slower.
 _FEW_ROWS, _LARGE_TABLE = 32, 1 << 22
-
-
-Dimensions = tuple[
-    tuple[tuple[int, ...], tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]
-]
-"""Contracted and batch axes of both factors, as for ``jax.lax.dot_general``."""
-
-
-def multiply(
-    x: jax.Array, y: jax.Array, dimensions: Dimensions, *, dtype: Any
-) -> jax.Array:
-    """Computes ``jax.lax.dot_general(x, y, dimensions)`` in ``dtype``.
-
-    XLA:CPU multiplies bfloat16 factors twice as fast as float32 ones, but only if the
-    result is float32 and the first factor is contracted along its last axis. Otherwise
-    it converts both factors first. So a CPU computes such a product and then rounds it.
-    """
-    product = functools.partial(
-        jax.lax.dot_general, dimension_numbers=dimensions, preferred_element_type=dtype
-    )
-    if x.dtype != jnp.bfloat16 or y.dtype != jnp.bfloat16:
-        return product(x, y)
-
-    def on_cpu(x: jax.Array, y: jax.Array) -> jax.Array:
-        (of_x, of_y), (batch_x, batch_y) = dimensions
-        if not batch_x and of_x != tuple(range(x.ndim - len(of_x), x.ndim)):
-            free = [axis for axis in range(x.ndim) if axis not in of_x]
-            # Without the barrier, XLA would undo the transposition.
-            x = jax.lax.optimization_barrier(x.transpose(*free, *of_x))
-            of_x = tuple(range(len(free), x.ndim))
-        wide = jax.lax.dot_general(
-            x, y, ((of_x, of_y), (batch_x, batch_y)), preferred_element_type=jnp.float32
-        )
-        return wide.astype(dtype)
-
-    return jax.lax.platform_dependent(x, y, cpu=on_cpu, default=product)
 
 
 def working_copy(weight: jax.Array, axes: Axes, dtype: Any) -> jax.Array:

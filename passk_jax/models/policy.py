@@ -189,18 +189,15 @@ def _axes(arch: Arch) -> dict[str, Axes]:
 def decoding_weights(policy: Policy, params: Params) -> Params:
     """Returns the weights that sampling reads, with each layer apart.
 
-    Adapters are merged into their matrices, so no token pays for them. If there are no
-    adapters and no casts, a single CPU device reads the layers in place; then donating
+    If there are no casts, a single CPU device reads the layers in place; then donating
     ``params`` copies them. The tower does not change: no decode step reads it.
     """
     table, dtype = Transformer.parameters(policy.arch), policy.arch.dtype
     params = jax.tree.map(jnp.asarray, params)
     tower = {name: params.pop(name) for name in [*params] if is_of_tower(name)}
     traced = any(isinstance(x, jax.core.Tracer) for x in params.values())
-    if (
-        traced
-        or any(map(lora.is_adapter, params))
-        or any(x.dtype != table[name].read_in(dtype) for name, x in params.items())
+    if traced or any(
+        x.dtype != table[name].read_in(dtype) for name, x in params.items()
     ):
         return _prepare_decoding(policy, params) | tower
     devices = set().union(*(x.devices() for x in params.values()))
@@ -218,19 +215,17 @@ def prepare_decoding(policy: Policy, params: Params) -> Params:
 
     Weights sharded over 'fsdp' would cross the network for every token, so only
     'tensor' splits them. Each layer has its own arrays, which a step reads in place.
+    Adapters stay apart, as in the learner: rounding ``W + scale * A B`` to bfloat16
+    would lose an update that is small beside W.
     """
     table, weights = Transformer.parameters(policy.arch), {}
-    scale = policy.arch.lora.scale if policy.arch.lora else 0.0
-    for name, x in lora.without_adapters(params).items():
+    for name, x in params.items():
         if is_of_tower(name):
             weights[name] = x
             continue
         axes = sharding.gathered(table[name].array_axes)
-        a, b = map(params.get, lora.adapter_names(name))
         for part, place in layers_apart(name, table[name], len(x)):
             piece = x[place] if place else x
-            if a is not None and b is not None:
-                piece = lora.add_adapter(piece, a[place], b[place], scale)
             piece = piece.astype(table[name].read_in(policy.arch.dtype))
             weights[part] = shard(piece, *axes[len(place) :])
     return weights

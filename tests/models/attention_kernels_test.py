@@ -154,6 +154,7 @@ def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():
     [
         ('auto', 'cpu', 'bfloat16', 128, 'plain'),
         ('auto', 'tpu', 'bfloat16', 128, 'splash'),
+        ('auto', 'tpu', 'float32', 128, 'plain'),
         ('auto', 'gpu', 'bfloat16', 128, 'cudnn'),
         ('auto', 'gpu', 'float32', 128, 'plain'),
         ('auto', 'gpu', 'bfloat16', 12, 'plain'),

@@ -116,6 +116,24 @@ def test_sampling_and_learner_choose_alike_in_bfloat16():
     np.testing.assert_array_equal(chosen[0][:, :, :1], chosen[1])
 
 
+def test_experts_without_probability_have_no_weight_and_a_finite_gradient():
+    """The recorded experts of a pad may be any, all of one number."""
+    part = make(norm_topk_prob=True)
+    graphdef, params = nnx.split(part)
+    x = 1e4 * draw(2, 3, 4)
+    scores = x @ part.router.kernel[...]
+    worst = jnp.argmin(scores, axis=-1, keepdims=True)
+    routing = (jnp.repeat(worst, 3, axis=-1),)
+    lost = jnp.take_along_axis(jax.nn.softmax(scores), worst, axis=-1)
+    assert (lost == 0).any()
+
+    def loss(params):
+        return nnx.merge(graphdef, params)(x, routing=routing)[0][0].sum()
+
+    value, grads = jax.value_and_grad(loss)(params)
+    assert all(jnp.isfinite(y).all() for y in jax.tree.leaves((value, grads)))
+
+
 def test_the_gradient_reaches_the_router_through_the_weights():
     """As autodiff has it where every expert runs."""
     part = make(norm_topk_prob=True)

@@ -1,0 +1,54 @@
+"""Products of float32 factors are exact on platforms that round them by default."""
+
+import re
+
+import jax
+import pytest
+from jax import numpy as jnp
+
+from passk_jax.models import products
+from tests.models import oracle
+
+PRECISION = re.compile(r'precision = \[([A-Z]+), ([A-Z]+)\]')
+TYPES = re.compile(r': \(tensor<(?:\d+x)*(\w+)>, tensor<(?:\d+x)*(\w+)>\)')
+
+
+def precisions(text: str) -> list[tuple[str, str]]:
+    """Returns the factors' dtype and the precision of each product of a program."""
+    found = []
+    for line in text.splitlines():
+        if 'dot_general' in line:
+            x, y = TYPES.search(line).groups()
+            precision = PRECISION.search(line)
+            found.append((f'{x} {y}', precision[1] if precision else 'DEFAULT'))
+    return found
+
+
+@pytest.mark.parametrize('remat', ['none', 'full'])
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_a_tpu_rounds_no_float32_factor_of_a_gradient(dtype, remat):
+    """The router's scores are float32 in bfloat16 networks too."""
+    policy = oracle.tiny_policy(
+        feed_forward='moe', num_experts=7, dtype=dtype, remat=remat
+    )
+    params = oracle.random_params(policy)
+    prompts, tokens, lengths = oracle.random_batch(vocab_size=16)
+
+    def loss(params):
+        return oracle.loss_of(policy, prompts, tokens, lengths)(params)
+
+    traced = jax.jit(jax.grad(loss)).trace(params)
+    found = precisions(traced.lower(lowering_platforms=('tpu',)).as_text())
+    assert found
+    exact = [precision for factors, precision in found if factors == 'f32 f32']
+    # Forward, and the gradients of both factors.
+    assert len(exact) >= 3
+    assert {*exact} == {'HIGHEST'}
+    rest = {precision for factors, precision in found if factors != 'f32 f32'}
+    assert rest == (set() if dtype == 'float32' else {'DEFAULT'})
+
+
+def test_only_float32_factors_ask_for_more():
+    x = jnp.ones((2, 2))
+    assert products.choose_precision(x, x) == 'highest'
+    assert products.choose_precision(x, x.astype('bfloat16')) is None
