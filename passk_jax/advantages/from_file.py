@@ -9,7 +9,8 @@ The names of its parameters decide its kind:
   JAX traces, and returns ``[P, N]`` advantages.
 
 Every other parameter is a key of ``config.advantage``: one of the table, such as ``k``,
-or one with its own default.
+or one with its own default. A config has a value for each key of the table, so a
+parameter of the table has the table's default, or none.
 """
 
 import contextlib
@@ -82,12 +83,20 @@ def _row(
 def _parameter(
     parameter: inspect.Parameter, declared: Parameter | None, where: str
 ) -> Parameter:
-    """Returns the parameter of the table, or makes one from the function's default."""
+    """Returns the parameter of the table, or makes one from the function's default.
+
+    Raises:
+        InputError: it has no name; another default than in the table; or it is not in
+            the table and has no default of numbers.
+    """
     name, default = parameter.name, parameter.default
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise InputError(f'{where}: name each parameter instead of *{name}')
-    if declared:
+    if declared and default is inspect.Parameter.empty:
         return declared
+    if declared:
+        _check_default(default, declared, where)
+        return dataclasses.replace(declared, required=False)
     numbers = default if isinstance(default, tuple) else (default,)
     if not all(type(x) in (int, float) and math.isfinite(x) for x in numbers):
         raise InputError(
@@ -95,6 +104,18 @@ def _parameter(
             'of config.advantage, so it needs a number, or some, as its default'
         )
     return Parameter(name, default, f'of {where}')
+
+
+def _check_default(default: Any, declared: Parameter, where: str) -> None:
+    """Checks that a function's default is that of the table, which configs state."""
+    kinds = (int, float, str, tuple)
+    if type(default) not in kinds or default != declared.default:
+        key = f'config.advantage.{declared.name}'
+        raise InputError(
+            f'{where}: the default {default!r} of {declared.name} would have no effect '
+            f'in a run: {key} exists for other estimators, and is {declared.default!r} '
+            f'unless set; rename the parameter, or give it no default and set {key}'
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -130,6 +130,45 @@ def test_a_parameter_with_a_default_is_a_key_that_need_not_be_there(elsewhere):
         estimator_of_config('pass_at_1', IN_CONFIG | {'tilt': 2}, num_rollouts=N)
 
 
+def test_a_parameter_of_the_table_may_have_its_default_or_none(elsewhere):
+    name = write(
+        elsewhere, 'def f(num_correct, gamma=.5, k=4, beta=2): return k, -gamma'
+    )
+    expected = np.where(CORRECT, 4, -0.5)
+    np.testing.assert_array_equal(estimate(name), expected)
+    section = {'k': 2, 'gamma': 3.0, 'beta': 2.0}
+    fn = estimator_of_config(name, section, num_rollouts=N)
+    expected = np.where(CORRECT, 2, -3)
+    np.testing.assert_array_equal(fn(CORRECT * 1.0, CORRECT), expected)
+
+
+@pytest.mark.parametrize(
+    ('parameter', 'declared'),
+    [
+        ('gamma=1.0', 0.5),
+        ('weight=0.7', 0.1),
+        ('window=5', 10),
+        ('k=2', 4),
+        ('beta=None', 2.0),
+        ("aggregation='mean'", 'sum'),
+        ('pass_weights=[1]', (0.5, 0.5)),
+    ],
+)
+def test_another_default_than_that_of_configs_is_refused(
+    parameter, declared, elsewhere
+):
+    """A config states the table's, which would replace it without a word."""
+    key, _, default = parameter.partition('=')
+    for inputs in ('num_correct', 'rewards'):
+        (elsewhere / f'{inputs}.py').write_text(f'def f({inputs}, {parameter}): pass')
+        with pytest.raises(InputError) as error:
+            make_estimator(f'{inputs}.py:f', num_rollouts=N)
+        message = str(error.value)
+        assert f'line 1 (f): the default {default} of {key} would have no' in message
+        assert f'config.advantage.{key} exists for other' in message
+        assert f'is {declared!r} unless set; rename the parameter, or' in message
+
+
 def test_equal_settings_share_a_program(elsewhere):
     name = write(elsewhere, 'def f(num_correct, num_rollouts):\n    return 1, 0')
     one, other = (make_estimator(name, num_rollouts=N) for _ in range(2))
