@@ -29,9 +29,15 @@ from jaxtyping import Array, Float
 from passk_jax import plugins
 from passk_jax.advantages import curves, estimators
 from passk_jax.advantages.declarations import INPUTS, Estimator, Inputs, Parameter
+from passk_jax.config import AdvantageConfig, checks
 from passk_jax.errors import InputError
 
 _SIZES = ('num_correct', 'num_rollouts')
+# Other keys of config.advantage, and names that functions take beside parameters.
+_TAKEN = (
+    *(name for name in checks.fields(AdvantageConfig)[0] if name != 'k'),
+    *('parameters', 'num_rollouts', 'p', 'self', 'inputs', 'curve'),
+)
 
 
 def estimator_of_file(place: str, table: tuple[Parameter, ...]) -> Estimator:
@@ -86,12 +92,17 @@ def _parameter(
     """Returns the parameter of the table, or makes one from the function's default.
 
     Raises:
-        InputError: it has no name; another default than in the table; or it is not in
-            the table and has no default of numbers.
+        InputError: it has no name, or one that is taken; another default than in the
+            table; or it is not in the table and has no default of numbers.
     """
     name, default = parameter.name, parameter.default
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise InputError(f'{where}: name each parameter instead of *{name}')
+    if name in _TAKEN:
+        raise InputError(
+            f'{where}: rename the parameter {name}: that name has another meaning; '
+            f'taken are {list(_TAKEN)}'
+        )
     if declared and default is inspect.Parameter.empty:
         return declared
     if declared:

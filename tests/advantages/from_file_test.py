@@ -169,6 +169,19 @@ def test_another_default_than_that_of_configs_is_refused(
         assert f'is {declared!r} unless set; rename the parameter, or' in message
 
 
+@pytest.mark.parametrize('kind', ['num_correct', 'rewards'])
+@pytest.mark.parametrize(
+    'taken', ['name', 'match_weight_at', 'parameters', 'p', 'self', 'inputs', 'curve']
+)
+def test_a_name_with_another_meaning_is_no_parameter(kind, taken, elsewhere):
+    (elsewhere / f'{kind}.py').write_text(f'def f({kind}, {taken}=0.5): pass')
+    words = (
+        rf"\(f\): rename the parameter {taken}: .* taken are \['name', 'match_weight"
+    )
+    with pytest.raises(InputError, match=words):
+        make_estimator(f'{kind}.py:f', num_rollouts=N)
+
+
 def test_equal_settings_share_a_program(elsewhere):
     name = write(elsewhere, 'def f(num_correct, num_rollouts):\n    return 1, 0')
     one, other = (make_estimator(name, num_rollouts=N) for _ in range(2))
