@@ -36,7 +36,7 @@ _SIZES = ('num_correct', 'num_rollouts')
 # Other keys of config.advantage, and names that functions take beside parameters.
 _TAKEN = (
     *(name for name in checks.fields(AdvantageConfig)[0] if name != 'k'),
-    *('parameters', 'num_rollouts', 'p', 'self', 'inputs', 'curve'),
+    *('parameters', 'p', 'self', 'inputs', 'curve'),
 )
 
 
@@ -92,12 +92,23 @@ def _parameter(
     """Returns the parameter of the table, or makes one from the function's default.
 
     Raises:
-        InputError: it has no name, or one that is taken; another default than in the
-            table; or it is not in the table and has no default of numbers.
+        InputError: it has no name, or one that is taken or of the other kind; another
+            default than in the table; or it is not in the table and has no default of
+            numbers.
     """
     name, default = parameter.name, parameter.default
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
         raise InputError(f'{where}: name each parameter instead of *{name}')
+    if name == 'num_rollouts':
+        raise InputError(
+            f'{where}: only a curve, which has num_correct, has num_rollouts; leave it '
+            'out: it is the size of the second axis of arrays such as rewards'
+        )
+    if name in INPUTS:
+        raise InputError(
+            f'{where}: a curve, which has num_correct, gets no arrays such as {name}; '
+            'leave one of the two out'
+        )
     if name in _TAKEN:
         raise InputError(
             f'{where}: rename the parameter {name}: that name has another meaning; '
