@@ -307,17 +307,42 @@ class AdvantageFn:
 
 
 def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
-    """Returns the array if its conversion to the declared dtype loses nothing."""
+    """Returns the array if its conversion to the declared dtype only rounds fractions.
+
+    Raises:
+        InputError: it is no array, or has another kind of numbers, or one that is not
+            traced has whole numbers that the dtype would change.
+    """
     try:
         array = jnp.asarray(values)
-    except TypeError:
+    except (TypeError, ValueError):
         raise InputError(f'{name}={values!r} must be an array') from None
+    except OverflowError:
+        raise InputError(f'{name}={values!r} must fit in 32 bits') from None
     message = f'{name}.dtype={array.dtype} must be of'
     if declared.dtype is jnp.int32 and not jnp.issubdtype(array.dtype, jnp.integer):
         raise InputError(f'{message} whole numbers: {declared.doc}')
     if jnp.issubdtype(array.dtype, jnp.complexfloating):
         raise InputError(f'{message} real numbers: {declared.doc}')
+    if declared.dtype and jnp.issubdtype(array.dtype, jnp.integer):
+        # JAX has dropped the high bits of NumPy's integers.
+        given = values if isinstance(values, np.ndarray) else array
+        _check_whole(given, name, np.dtype(declared.dtype))
     return array
+
+
+def _check_whole(values: jax.Array | np.ndarray, name: str, dtype: np.dtype) -> None:
+    """Raises InputError if the dtype would change whole numbers that are not traced."""
+    if isinstance(values, jax.core.Tracer) or np.can_cast(values.dtype, dtype):
+        return
+    # Python compares whole numbers and floats exactly.
+    numbers = np.asarray(values).astype(object)
+    changed = numbers != np.asarray(values).astype(dtype).astype(object)
+    if changed.any():
+        raise InputError(
+            f'{name} has the whole number {numbers[changed].flat[0]}, which '
+            f'{dtype.name} would change'
+        )
 
 
 def _one_for_each_problem(key: jax.Array, num_problems: int) -> jax.Array:

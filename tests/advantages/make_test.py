@@ -163,6 +163,36 @@ def test_an_input_that_would_lose_something_is_refused(name, bad, message):
         estimator_of(name)(given.pop('rewards'), np.zeros(shape, bool), **given)
 
 
+@pytest.mark.parametrize('kind', [np.array, jnp.array, np.ndarray.tolist])
+def test_whole_numbers_that_the_dtype_would_change_are_refused(kind):
+    """Or two that differ would become equal without a word."""
+    estimate, correct = estimator_of('rloo'), np.zeros((1, NUM_ROLLOUTS), bool)
+    for largest, exact in ((2**24, True), (2**30, True), (2**24 + 1, False)):
+        rewards = kind(np.arange(NUM_ROLLOUTS, dtype=np.int32)[None] * 0 + largest)
+        if exact:
+            assert not estimate(rewards, correct).any()
+            continue
+        with pytest.raises(
+            ValueError, match='rewards has the whole number 16777217, w'
+        ):
+            estimate(rewards, correct)
+        # What is traced cannot be compared.
+        jax.jit(estimate)(jnp.asarray(rewards), correct)
+
+
+def test_whole_numbers_beyond_32_bits_are_refused():
+    estimate = estimator_of('set_level')
+    answers = np.arange(NUM_ROLLOUTS)[None] * 2**32
+    rewards, correct = np.ones(answers.shape), answers > 0
+    words = 'answers has the whole number 4294967296, which int32 would change'
+    with pytest.raises(ValueError, match=words):
+        estimate(rewards, correct, answers=answers)
+    with pytest.raises(ValueError, match=r'answers=.* must fit in 32 bits'):
+        estimate(rewards, correct, answers=answers.tolist())
+    with pytest.raises(ValueError, match='must be an array'):
+        estimate(rewards, correct, answers=[[1], [1, 2]])
+
+
 def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
     got = {}
 
