@@ -288,6 +288,11 @@ class AdvantageFn:
             if values is None:
                 raise InputError(f'{self.name} needs {name}=, {declared.doc}')
             array = _as_array(values, name, declared)
+            if name == 'rewards' and array.shape == (N,):
+                raise InputError(
+                    f'rewards.shape={array.shape} lacks the axis of problems: it must '
+                    f'be [P, N] with N={N}, as is rewards[None] of one problem'
+                )
             if name == 'key':
                 array = _one_for_each_problem(array, num_problems)
             letters = declared.shape.split()

@@ -98,6 +98,7 @@ def test_arrays_of_the_wrong_shape_or_type_are_errors(name):
     good = np.zeros((2, NUM_ROLLOUTS), bool)
     cases = [
         (np.zeros(NUM_ROLLOUTS), good, 'rewards.shape'),
+        (np.zeros(NUM_ROLLOUTS), good[0], r'lacks the axis of problems.*rewards\[None'),
         (np.zeros((2, NUM_ROLLOUTS + 1)), good, 'rewards.shape'),
         (np.zeros((2, NUM_ROLLOUTS)), good[:1], 'correct.shape'),
         (np.zeros((2, NUM_ROLLOUTS)), good.astype(np.float32), 'must be bool'),
