@@ -199,7 +199,8 @@ class Estimator:
             are in range but do not fit N or each other.
         pools_problems: whether an advantage depends on the rewards of other problems of
             the step. Such an estimator has no fixed weight. Its curve is that of a
-            step in which all shares of right responses are equally frequent.
+            step in which all shares of right responses are equally frequent. ``None``:
+            not declared; ``tabulation.py`` tries it.
         centered: whether the advantages of a problem sum to 0. If not, they may move
             the policy even where all responses are right, or all wrong.
         exchangeable: whether a permutation of responses permutes their advantages;
@@ -214,7 +215,7 @@ class Estimator:
     parameters: tuple[Parameter, ...] = ()
     note: str = ''
     fits: Callable[..., object] | None = None
-    pools_problems: bool = False
+    pools_problems: bool | None = False
     centered: bool = True
     exchangeable: bool = True
     follows_verdicts: bool = True
@@ -264,7 +265,8 @@ class AdvantageFn:
                 the remembered ones. A single ``key`` is folded with each problem's row.
 
         Raises:
-            ValueError: an array is missing, unknown, or has a wrong shape or dtype.
+            ValueError: an array is missing, unknown, or has a wrong shape or dtype, or
+                whole numbers that are not traced and that its dtype would change.
         """
         if unknown := sorted(inputs.keys() - INPUTS):
             raise InputError(f'{unknown} are not inputs; choose from {list(INPUTS)}')

@@ -80,7 +80,9 @@ def _row(
         raise InputError(f'{where} reads history, so it needs the parameter window')
     if not is_curve:
         compute = _Compute(function, where, reads)
-        return Estimator(compute, reads, parameters, fits=compute.check)
+        return Estimator(
+            compute, reads, parameters, fits=compute.check, pools_problems=None
+        )
     curve = _Curve(function, where, 'num_rollouts' in reads)
     along_curve = functools.partial(estimators.along_curve, curve=curve)
     return Estimator(along_curve, ('correct',), parameters, fits=curve.table)

@@ -64,6 +64,11 @@ def tabulated_curve(name: str, *, num_rollouts: int, **params: Any) -> dict[str,
         f'of right responses, in random places{", with equal " if equal else ""}'
         f'{" and ".join(equal)}.'
     )
+    if row.pools_problems is None and _pools_problems(estimate):
+        how += (
+            ' It depends on the other problems of a step; here, all shares of right '
+            'responses are equally frequent.'
+        )
     if not row.centered:
         how += ' It is not centered: the advantages of a problem need not sum to 0.'
     described = ', '.join(f'{key}={value}' for key, value in params.items())
@@ -173,7 +178,9 @@ def check_signal(name: str, *, num_rollouts: int, **params: Any) -> None:
     so that nothing would be learned, or if one is not finite.
     """
     estimate = make_estimator(name, num_rollouts=num_rollouts, **params)
-    by_count = _estimate_by_count(estimate, spread=1.0)
+    # What is not declared is tried where all problems have few right responses too.
+    pooled = bool(estimate.estimator.pools_problems)
+    by_count = _estimate_by_count(estimate, spread=1.0, pooled=pooled)
     advantages = np.concatenate([estimated for _, estimated in by_count])
     described = ''.join(f', advantage.{key}={params[key]!r}' for key in params)
     if not np.isfinite(advantages).all():
@@ -207,9 +214,9 @@ def _mean_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
 def _exact_curve(estimate: AdvantageFn) -> tuple[np.ndarray, np.ndarray]:
     """Computes positive and negative ``[N + 1]`` of an estimator that is a curve."""
     _refuse_memory(estimate)
-    if estimate.estimator.pools_problems:
+    if _pools_problems(estimate):
         raise InputError(
-            f'{estimate.name} has no fixed weight: it divides by a sigma of all '
+            f'{estimate.name} has no fixed weight: it depends on the rewards of other '
             'problems of a step; tabulated_curve has the weight in a step in which '
             'all shares of right responses are equally frequent'
         )
@@ -235,6 +242,33 @@ def _refuse_memory(estimate: AdvantageFn) -> None:
 
 
 @functools.lru_cache(maxsize=16)
+def _pools_problems(estimate: AdvantageFn) -> bool:
+    """Returns whether advantages depend on the rewards of other problems of the step.
+
+    If the row does not declare it, a problem with each number of correct responses is
+    tried beside others that are all wrong, and beside others that are all right.
+    """
+    if estimate.estimator.pools_problems is not None:
+        return estimate.estimator.pools_problems
+    num_rollouts, rng = estimate.num_rollouts, np.random.default_rng(0)
+    # A majority, so that they decide a median too.
+    num_others = 3
+    inputs = _typical_inputs(estimate, 1 + num_others, spread=1.0, rng=rng)
+    tried = []
+    with jax.ensure_compile_time_eval():
+        for others_right in (False, True):
+            correct = np.full((1 + num_others, num_rollouts), others_right)
+            for num_correct in range(num_rollouts + 1):
+                correct[0] = np.arange(num_rollouts) < num_correct
+                advantages = _estimate(estimate, correct * 1.0, correct, **inputs)
+                tried.append(np.asarray(advantages)[0])
+    beside_wrong, beside_right = np.split(np.array(tried), 2)
+    return not np.allclose(
+        beside_wrong, beside_right, rtol=1e-5, atol=1e-8, equal_nan=True
+    )
+
+
+@functools.lru_cache(maxsize=16)
 def _means(
     estimate: AdvantageFn, *, spread: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -244,7 +278,8 @@ def _means(
     """
     means = np.zeros((2, estimate.num_rollouts + 1))
     scatter = np.zeros_like(means)
-    by_count = _estimate_by_count(estimate, spread=spread)
+    pooled = _pools_problems(estimate)
+    by_count = _estimate_by_count(estimate, spread=spread, pooled=pooled)
     # The gap of a curve may be far smaller than its two advantages.
     with jax.enable_x64(estimate.estimator.reads == ('correct',)):
         for c, (correct, advantages) in enumerate(by_count):
@@ -256,33 +291,21 @@ def _means(
 
 
 def _estimate_by_count(
-    estimate: AdvantageFn, *, spread: float = 0.0
+    estimate: AdvantageFn, *, spread: float, pooled: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yields ``correct`` and advantages ``[P, N]`` for 0, 1, ... N correct responses.
 
-    Other inputs have their typical value, plus up to ``spread`` times that.
+    Other inputs have their typical value, plus up to ``spread`` times that. ``pooled``
+    problems are in one batch.
     """
-    row, num_rollouts = estimate.estimator, estimate.num_rollouts
-    num_problems = _batch_size(estimate)
-    memory = estimate.begin_memory()
-    inputs: dict[str, jax.Array | np.ndarray] = {
-        k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
-    }
+    num_rollouts, num_problems = estimate.num_rollouts, _batch_size(estimate)
     rng = np.random.default_rng(0)
     ordered = np.tile(np.arange(num_rollouts), (num_problems, 1))
     places = rng.permuted(ordered, axis=1)
     batches = [places < c for c in range(num_rollouts + 1)]
-    if row.pools_problems:
+    if pooled:
         batches, num_problems = [np.concatenate(batches)], len(batches) * num_problems
-    shape = num_problems, num_rollouts
-    for name in row.reads:
-        if name in ('rewards', 'correct', 'key', *memory):
-            continue
-        size = shape[: len(INPUTS[name].shape.split())]
-        values = INPUTS[name].typical * (1 + spread * rng.random(size))
-        inputs[name] = values.astype(INPUTS[name].dtype)
-    if 'key' in row.reads:
-        inputs['key'] = jax.random.split(jax.random.key(0), num_problems)
+    inputs = _typical_inputs(estimate, num_problems, spread=spread, rng=rng)
     for correct in batches:
         advantages = _estimate(estimate, correct * 1.0, correct, **inputs)
         advantages = np.asarray(advantages, np.float64)
@@ -291,6 +314,30 @@ def _estimate_by_count(
         yield from zip(
             np.split(correct, num_counts), np.split(advantages, num_counts), strict=True
         )
+
+
+def _typical_inputs(
+    estimate: AdvantageFn,
+    num_problems: int,
+    *,
+    spread: float,
+    rng: np.random.Generator,
+) -> dict[str, Any]:
+    """Makes the inputs but rewards and verdicts, with up to ``spread`` times more."""
+    memory = estimate.begin_memory()
+    inputs: dict[str, Any] = {
+        k: np.full(x.shape, INPUTS[k].typical) for k, x in memory.items()
+    }
+    shape = num_problems, estimate.num_rollouts
+    for name in estimate.estimator.reads:
+        if name in ('rewards', 'correct', 'key', *memory):
+            continue
+        size = shape[: len(INPUTS[name].shape.split())]
+        values = INPUTS[name].typical * (1 + spread * rng.random(size))
+        inputs[name] = values.astype(INPUTS[name].dtype)
+    if 'key' in estimate.estimator.reads:
+        inputs['key'] = jax.random.split(jax.random.key(0), num_problems)
+    return inputs
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -129,7 +129,8 @@ def test_the_curve_of_a_pooled_sigma_is_that_of_a_step_of_all_shares(num_rollout
     'name', ['reinforce_plus_plus', 'reinforce_plus_plus_baseline']
 )
 def test_a_pooled_sigma_has_no_weight_of_its_own(name):
-    with pytest.raises(ValueError, match=f'{name} has no fixed weight: it divides'):
+    words = f'{name} has no fixed weight: it depends on the rewards of other problems'
+    with pytest.raises(ValueError, match=words):
         effective_weight(name, num_rollouts=8, p=0.5)
 
 

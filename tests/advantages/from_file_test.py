@@ -97,6 +97,39 @@ def test_any_other_estimator_gets_the_arrays_that_it_names(elsewhere):
     check_signal(name, num_rollouts=N)
 
 
+@pytest.mark.parametrize(
+    ('reads', 'body', 'pools'),
+    [
+        ('rewards', 'rewards - rewards.mean()', True),
+        ('rewards', 'rewards - jnp.median(rewards)', True),
+        ('rewards', 'rewards / rewards.max(0)', True),
+        ('correct', 'correct - correct.mean()', True),
+        ('rewards, lengths', 'rewards - jnp.roll(rewards, 1, axis=0)', True),
+        ('rewards', 'rewards - rewards.mean(axis=-1, keepdims=True)', False),
+        ('rewards', 'rewards / rewards.sum(axis=-1, keepdims=True)', False),
+    ],
+)
+def test_an_estimator_that_pools_problems_has_no_fixed_weight(
+    reads, body, pools, elsewhere
+):
+    """Alone in a step, or beside other problems, a problem gets other advantages."""
+    text = f'import jax.numpy as jnp\ndef f({reads}): return {body}'
+    name = write(elsewhere, text)
+    said = 'depends on the other problems of a step'
+    assert (said in tabulated_curve(name, num_rollouts=N)['note']) == pools
+    if pools:
+        with pytest.raises(InputError, match='no fixed weight: it depends on the rewa'):
+            effective_weight(name, num_rollouts=N, p=0.5)
+
+
+def test_the_curve_of_an_estimator_that_pools_is_that_of_mixed_problems(elsewhere):
+    name = write(elsewhere, 'def f(rewards): return rewards - rewards.mean()')
+    curve = tabulated_curve(name, num_rollouts=N)
+    np.testing.assert_allclose(curve['positive'][1:], 0.5)
+    np.testing.assert_allclose(curve['negative'][:-1], -0.5)
+    check_signal(name, num_rollouts=N)
+
+
 def test_random_keys_and_memory_arrive_too(elsewhere):
     name = write(
         elsewhere,
