@@ -4,14 +4,18 @@ With two-valued rewards, the advantage of a response depends on two things: how 
 its problem's N responses are correct, and whether it is. Each function maps that number
 to the advantages of a correct and of a wrong response.
 
-**Every curve** takes ``num_correct`` (c, in ``[0, N]``; only this may be traced) and
-``num_rollouts`` (N); most take the group size ``k``. It returns two float32 arrays, and
-raises ValueError unless ``1 <= k <= N``. ``make_estimator`` checks other parameters.
+**Every curve** takes ``num_correct`` (c, integers in ``[0, N]``; only this may be
+traced) and ``num_rollouts`` (N); most take the group size ``k``. It returns two float32
+arrays. It raises ValueError unless ``1 <= k <= N`` and c is possible; the range of a
+traced c is not checked. ``make_estimator`` checks other parameters.
 
 ``estimators.py`` assigns the values to responses, and has sampled groups and
 real-valued rewards.
 """
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -27,8 +31,36 @@ def check_group_size(*, num_rollouts: int, k: int) -> None:
         # Python counts True as 1, but k=True is a mistake.
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise InputError(f'{name}={value!r} must be a whole number')
+    if num_rollouts < 1:
+        raise InputError(f'{num_rollouts=} must be at least 1')
     if not 1 <= k <= num_rollouts:
         raise InputError(f'{k=} must lie in [1, {num_rollouts=}]')
+
+
+def count_array(num_correct: Any, *, num_rollouts: int) -> Int[Array, '*P']:
+    """Converts numbers of correct responses to an array.
+
+    Raises:
+        InputError: ``num_rollouts`` is no number of rollouts; the counts have no
+            integer dtype; or one that is not traced is outside ``[0, num_rollouts]``.
+    """
+    check_group_size(num_rollouts=num_rollouts, k=1)
+    try:
+        counts = jnp.asarray(num_correct)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f'{num_correct=} must be whole numbers') from None
+    if not jnp.issubdtype(counts.dtype, jnp.integer):
+        raise InputError(
+            f'num_correct.dtype={counts.dtype} must be of whole numbers, such as int32'
+        )
+    # Tables are indexed by them, and JAX would clip an index or count from the end.
+    if not isinstance(counts, jax.core.Tracer):
+        given = np.asarray(num_correct)
+        if impossible := given[(given < 0) | (given > num_rollouts)].tolist():
+            raise InputError(
+                f'num_correct={impossible[0]} must lie in [0, {num_rollouts=}]'
+            )
+    return counts
 
 
 def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -81,8 +113,7 @@ def pass_at_1(num_correct: Int[Array, '*P'], *, num_rollouts: int) -> Curve:
     >>> positive.tolist(), negative.tolist()
     ([0.0, 2.0, 0.0], [0.0, -0.5, 0.0])
     """
-    check_group_size(num_rollouts=num_rollouts, k=1)
-    num_correct = jnp.asarray(num_correct)
+    num_correct = count_array(num_correct, num_rollouts=num_rollouts)
     num_wrong = num_rollouts - num_correct
     mixed = (num_correct > 0) & (num_wrong > 0)
     odds = jnp.where(mixed, num_wrong, 1) / jnp.where(mixed, num_correct, 1)
@@ -108,7 +139,7 @@ def pass_at_k(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
     [0.0, 1.0, 0.0]
     """
     inside, outside = group_odds(num_rollouts=num_rollouts, k=k)
-    num_correct = jnp.asarray(num_correct)
+    num_correct = count_array(num_correct, num_rollouts=num_rollouts)
     num_wrong = num_rollouts - num_correct
     mixed = (num_correct > 0) & (num_wrong >= k)
     all_wrong = jnp.asarray(inside, jnp.float32)[num_wrong]
@@ -167,6 +198,7 @@ def piecewise(
     Args:
         switch_threshold: the largest accuracy at which Pass@1 is used, in ``[0, 1]``.
     """
+    num_correct = count_array(num_correct, num_rollouts=num_rollouts)
     easy = _accuracy_above(num_correct, switch_threshold, num_rollouts=num_rollouts)
     hard_curve = pass_at_1(num_correct, num_rollouts=num_rollouts)
     easy_curve = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
@@ -187,7 +219,7 @@ def exceeding(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> Cu
     ``implied_objective`` computes it.
     """
     positive, negative = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
-    factor = 4.0 / (10.0 * jnp.log(jnp.maximum(num_correct, 1) + 0.5))
+    factor = 4.0 / (10.0 * jnp.log(jnp.maximum(jnp.asarray(num_correct), 1) + 0.5))
     return factor * positive, factor * negative
 
 
@@ -199,7 +231,8 @@ def combination(num_correct: Int[Array, '*P'], *, num_rollouts: int, k: int) -> 
     (sec. Combination of Pass@1 and Pass@k Training). The objective that it follows has
     the slope ``p omega_pass@k + (1 - p) omega_pass@1`` as N grows.
     """
-    accuracy = jnp.asarray(num_correct) / num_rollouts
+    num_correct = count_array(num_correct, num_rollouts=num_rollouts)
+    accuracy = num_correct / num_rollouts
     of_k = pass_at_k(num_correct, num_rollouts=num_rollouts, k=k)
     of_1 = pass_at_1(num_correct, num_rollouts=num_rollouts)
     return (
@@ -220,12 +253,13 @@ def sum_abs_advantage(
         eta = c |positive| + w |negative|
 
     It measures how strongly a problem with c correct responses moves the policy.
-    Arguments and result are those of a curve.
+    Arguments, result and errors are those of a curve.
 
     >>> c = jnp.array(16)
     >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))
     32.0
     """
+    count_array(num_correct, num_rollouts=num_rollouts)
     num_wrong = num_rollouts - num_correct
     return num_correct * jnp.abs(positive) + num_wrong * jnp.abs(negative)
 

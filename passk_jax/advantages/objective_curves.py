@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from passk_jax.advantages.curves import Curve, check_group_size, group_odds
+from passk_jax.advantages.curves import Curve, check_group_size, count_array, group_odds
 from passk_jax.errors import InputError
 
 
@@ -263,5 +263,6 @@ def _indexed(
     # Adding 0 turns -0 into 0.
     table = np.stack([positive, negative]).astype(np.float64) + 0.0
     table[0, 0] = table[1, -1] = 0.0
-    advantages = jnp.asarray(table)[:, jnp.asarray(num_correct)]
+    counts = count_array(num_correct, num_rollouts=len(positive) - 1)
+    advantages = jnp.asarray(table)[:, counts]
     return advantages[0], advantages[1]

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from passk_jax.advantages import curves
+from passk_jax.advantages import curves, objective_curves
+from passk_jax.errors import InputError
 from tests.advantages import oracles
 from tests.shape_checks import call_checked
 
@@ -72,6 +73,44 @@ def test_curves_are_float32_and_the_same_jitted_and_vmapped(name):
         for a, b in zip(eager, other, strict=True):
             assert a.dtype == b.dtype == jnp.float32
             np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+ALL_CURVES = {
+    **CURVES,
+    'canonical_k': (objective_curves.canonical_k, {'k': 4}),
+    'mixture': (objective_curves.mixture, {'pass_weights': (1.0,)}),
+    'maxrl': (objective_curves.maxrl, {}),
+    'w_reinforce': (objective_curves.w_reinforce, {'weight': 0.1}),
+}
+
+
+@pytest.mark.parametrize('name', ALL_CURVES)
+def test_impossible_counts_are_refused(name):
+    curve, params = ALL_CURVES[name]
+    for bad, words in (
+        (40, r'^num_correct=40 must lie in \[0, num_rollouts=32\]$'),
+        (np.array([0, 3, -1]), r'^num_correct=-1 must lie in'),
+        (np.array([2**32 + 1]), r'^num_correct=4294967297 must lie in'),
+        (2**40, '^num_correct=1099511627776 must be whole numbers'),
+        (8.5, '^num_correct.dtype=float32 must be of whole numbers'),
+        (jnp.array([8.0]), '^num_correct.dtype=float32 must be of whole numbers'),
+        (np.array([True]), '^num_correct.dtype=bool must be of whole numbers'),
+        ('x', "^num_correct='x' must be whole numbers"),
+        (None, '^num_correct=None must be whole numbers'),
+    ):
+        with pytest.raises(InputError, match=words):
+            curve(bad, num_rollouts=32, **params)
+    with pytest.raises(InputError, match='float32 must be of whole numbers'):
+        jax.jit(lambda c: curve(c, num_rollouts=32, **params))(8.0)
+    for good in (0, 32, np.int8(3), [1, 2], np.array([], int)):
+        curve(good, num_rollouts=32, **params)
+
+
+def test_eta_refuses_impossible_counts():
+    values = np.zeros(2), np.zeros(2)
+    for bad in ([1, 33], [-1, 2], [0.5, 2.0]):
+        with pytest.raises(InputError, match='num_correct'):
+            curves.sum_abs_advantage(np.array(bad), *values, num_rollouts=32)
 
 
 @pytest.mark.parametrize('name', CURVES)
