@@ -120,7 +120,7 @@ def estimator_of_config(
     if missing := [key for key in read if key not in dotted]:
         raise InputError(f'missing keys {missing}, which {name} reads')
     for key, value in parameters.items():
-        # A metric reads k too. Other parameters that are not read need not fit N.
-        limit = num_rollouts if key in own_values or key == 'k' else None
+        # Parameters that are not read need not fit N.
+        limit = num_rollouts if key in own_values else None
         declared[key].check(value, num_rollouts=limit, section='advantage.')
     return make_estimator(name, num_rollouts=num_rollouts, **own_values)

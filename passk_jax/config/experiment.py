@@ -171,7 +171,8 @@ class AdvantageConfig:
 
     Attributes:
         name: a key of ``advantages.ESTIMATORS``, or ``file.py:function``.
-        k: group size; also the k of the training metric ``pass_at_<k>``.
+        k: group size; also the k of the training metric ``pass_at_<k>``, if N is not
+            smaller: then it is N.
         match_weight_at: success probability at which the advantages are scaled to
             the same weight as those of ``pass_at_1``; 0: no scaling.
         parameters: every other key of the section, ``advantage.<parameter>``, as the

@@ -70,7 +70,7 @@ class RunLog:
         config: selects what to write.
         name: the experiment's name.
         steps, start: the steps of the whole run, and the first step of this process.
-        k: every step logs ``pass_at_{k}`` and ``pass_at_1``.
+        k: every step logs ``pass_at_{k}`` and ``pass_at_1``; at most N counts.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
         settings: the whole configuration, for trackers and advice on packing.
@@ -343,7 +343,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
 
     Args:
         draw: problems with their responses and advantages.
-        k: computes ``pass_at_{k}`` in addition to ``pass_at_1``.
+        k: computes ``pass_at_{k}`` in addition to ``pass_at_1``; at most N counts.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
     """
@@ -370,7 +370,7 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
     }
     for kind, failed in responses.verdicts.failures.items():
         values[f'verifier_{kind}'] = float(failed.mean())
-    for size in sorted({1, k}):
+    for size in sorted({1, min(k, correct.shape[1])}):
         values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
     return values
 
@@ -380,7 +380,7 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
 
     Args:
         draw: problems with their responses.
-        k: computes ``<category>/pass_at_{k}`` in addition to ``pass_at_1``.
+        k: computes ``<category>/pass_at_{k}`` beside ``pass_at_1``; at most N counts.
     """
     verdicts, values = draw.responses.verdicts, {}
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
@@ -389,7 +389,7 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
     for name, mask in masks.items():
         values[f'{name}/problems'] = float(mask.sum())
         values[f'{name}/reward'] = float(verdicts.rewards[mask].mean())
-        for size in sorted({1, k}):
+        for size in sorted({1, min(k, verdicts.correct.shape[1])}):
             mean = metrics.pass_at_k(n[mask], c[mask], k=size).mean()
             values[f'{name}/pass_at_{size}'] = float(mean)
     return values
