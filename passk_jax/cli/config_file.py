@@ -130,12 +130,15 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
     Raises:
         InputError: an override of an unknown key; the message names similar keys.
     """
-    keys = list(configs.flatten(config.to_dict()))
+    settings = configs.flatten(config.to_dict())
+    keys = list(settings)
     sections = {key[: dot.start()] for key in keys for dot in re.finditer(r'\.', key)}
     for argument in arguments:
         option = re.match(r'--?(?:no)?config\.([^=]*)', argument)
         if option and option[1] not in (*keys, *sections):
-            raise InputError(f'{argument}: {configs.unknown_key(option[1], keys)}')
+            remedy = _remedy(option[1], settings, arguments)
+            words = remedy or configs.unknown_key(option[1], keys)
+            raise InputError(f'{argument}: {words}')
     values, argv = flags.FlagValues(), list(arguments)
     config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
     for name in values:
@@ -143,6 +146,19 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
         if isinstance(flag, flags.MultiFlag):
             _replace_when_repeated(flag)
     return values
+
+
+def _remedy(key: str, settings: dict[str, Any], arguments: Sequence[str]) -> str:
+    """Says how to set a parameter of a user's own estimator, if the key may be one."""
+    section, _, parameter = key.rpartition('.')
+    flag = flags_of(arguments).get('advantage.name', '').partition('=')[2]
+    name = flag or settings.get('advantage.name')
+    if section != 'advantage' or not plugins.is_place(name):
+        return ''
+    return (
+        f'unknown key {key}; only a config file can add a parameter of {name}: with '
+        f'config.unlocked(): config.advantage.{parameter} = ... (docs/plugins.md)'
+    )
 
 
 def _replace_when_repeated(flag: flags.MultiFlag[Any]) -> None:

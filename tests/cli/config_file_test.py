@@ -119,6 +119,23 @@ def test_the_switches_of_a_chat_template_are_one_flag():
     assert data.chat_template_kwargs == {'enable_thinking': False}
 
 
+def test_a_parameter_of_an_own_estimator_needs_a_config_file():
+    config, flag = maze_tiny.get_config(), '--config.advantage.sharp=3.5'
+    words = 'unknown key advantage.sharp; only a config file can add a parameter of '
+    name = '--config.advantage.name=est.py:f'
+    with pytest.raises(InputError, match=f'^{flag}: {words}est.py:f: with config.unl'):
+        config_file.override_flags(config, [flag, name])
+    config.advantage.name = 'own.py:f'
+    with pytest.raises(InputError, match=f'{words}own.py:f: with config.unlocked'):
+        config_file.override_flags(config, [flag])
+    with pytest.raises(InputError, match=r'did you mean advantage\.k'):
+        config_file.override_flags(config, [flag, '--config.advantage.name=rloo'])
+    with config.unlocked():
+        config.advantage.sharp = 2.0
+    config_file.override_flags(config, [flag])(['program', flag])
+    assert config.advantage.sharp == 3.5
+
+
 @pytest.mark.parametrize(
     ('argument', 'words'),
     [
