@@ -119,7 +119,7 @@ def test_learner_and_sampler_add_the_product_times_alpha_by_rank(network):
     base = lora.without_adapters(params)
     assert np.abs(log_probs(policy, base, *batch) - want).max() > 0.1
     prompts, tokens = batch
-    weights = policies.prepare_decoding(policy.base, merged)
+    weights = policies.decoding_weights(policy.base, merged)
     of_merged = hidden_state(policy.base, weights, prompts, tokens[:, :, 0])
     for weights in (
         policies.decoding_weights(policy, params),
