@@ -5,6 +5,10 @@ free, as in the released verifier and data; the paper's appendix says the opposi
 path need not be shortest and may cross ``E`` before it ends there. The verdict on a
 wrong path has a reason. :mod:`passk_jax.tasks.maze.rule_on_arrays` applies the same
 rule to arrays.
+
+The released verifier reads every letter U, D, L, R as a move, also in LaTeX commands:
+``\rightarrow`` is RRR, ``\mathrm{U}`` is RU, ``\text{U}`` is U. Its verdict stands, and
+the reason of a wrong path names such commands.
 """
 
 import dataclasses
@@ -22,6 +26,9 @@ MOVES = 'UDLR'
 STEPS = {'U': (-1, 0), 'D': (1, 0), 'L': (0, -1), 'R': (0, 1)}
 
 _NOT_A_MOVE = re.compile(f'[^{MOVES}]+')
+_COMMAND = re.compile(r'\\[A-Za-z]+')
+# LaTeX commands that a reason names.
+_MOST_COMMANDS = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +96,7 @@ def parse_moves(response: str) -> str:
     r"""Reads the moves of a response: the letters U, D, L, R of its box, in any case.
 
     Other characters are skipped, so ``Right, Down`` reads as ``RD``. If the response
-    has no box, the letters of its entire text count.
+    has no box, the letters of its entire text count. So do those of LaTeX commands.
 
     >>> parse_moves(r'I go \boxed{R, R, d}')
     'RRD'
@@ -106,9 +113,18 @@ def verdict(maze: str, response: str) -> Verdict:
     moves = parse_moves(response)
     try:
         error = _first_fault(parse_maze(maze), moves)
+        if error and (commands := _commands_with_moves(response)):
+            error += f'; letters of {", ".join(commands)} count as moves'
     except ValueError as e:
         error = str(e)
     return Verdict(correct=error is None, parsed=moves, error=error)
+
+
+def _commands_with_moves(response: str) -> list[str]:
+    """Returns the first LaTeX commands of an answer that have letters of moves."""
+    commands = dict.fromkeys(_COMMAND.findall(extract_boxed(response)))
+    moving = [each for each in commands if not {*each.upper()}.isdisjoint(MOVES)]
+    return moving[:_MOST_COMMANDS]
 
 
 def _first_fault(maze: Maze, moves: str) -> str | None:

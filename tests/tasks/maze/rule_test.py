@@ -42,6 +42,35 @@ def test_a_wrong_path_says_what_is_wrong(response, parsed, error):
     assert verdict.correct == (error is None)
 
 
+@pytest.mark.parametrize(
+    ('response', 'parsed', 'error'),
+    [
+        # Commands of LaTeX are letters like others.
+        (
+            r'\boxed{R \rightarrow R}',
+            'RRRRR',
+            r'left the grid at move 4; letters of \rightarrow count as moves',
+        ),
+        (
+            r'\boxed{\mathrm{RR}\quad\mathrm{}}',
+            'RRRUDR',
+            r'stepped on a wall at move 4; letters of \mathrm, \quad count as moves',
+        ),
+        (r'\boxed{\mathrm{R}}', 'RR', None),
+        (r'\boxed{\text{RR}}', 'RR', None),
+        (r'\boxed{\text{R}}', 'R', 'ended at . not E'),
+        # And without a box, all text is the answer.
+        ('The answer is RR.', 'RRR', 'ended at . not E'),
+        ('The answer is R.', 'RR', None),
+    ],
+)
+def test_every_letter_of_a_move_counts_as_in_the_released_verifier(
+    response, parsed, error
+):
+    verdict = maze.verdict(_MAZE, response)
+    assert (verdict.parsed, verdict.error) == (parsed, error)
+
+
 def test_leaving_the_grid_is_not_coming_in_on_the_other_side():
     assert maze.verdict('S.E\n...', 'LRR').error == 'left the grid at move 1'
     assert maze.verdict('S.E\n...', 'ULRRRD').error == 'left the grid at move 1'
