@@ -6,7 +6,12 @@ _OPEN_TAG, _CLOSE_TAG = '<answer>', '</answer>'
 # An escaped brace does not count; the first branch skips it.
 _BRACES = re.compile(r'\\.|[{}]', re.DOTALL)
 # Before a digit, a command or the end, \boxed begins an answer even without a brace.
-_BOX = re.compile(r'\\boxed(?![A-Za-z])\s*(\{|[0-9\\]|$)')
+_BOX = re.compile(
+    r'\\boxed(?![A-Za-z])\s*(?:(?P<brace>\{)'
+    # One digit or letter is the box of TeX if the formula ends behind it.
+    r'|(?P<token>[0-9A-Za-z])\s*(?:\$(?![\w\\(])|\\\)|\\\])'
+    r'|[0-9\\]|[-+.(](?=[0-9\\])|$)'
+)
 
 
 def extract_boxed(text: str) -> str:
@@ -18,7 +23,7 @@ def extract_boxed(text: str) -> str:
        the answer.
     3. Otherwise the answer follows the last ``boxed``. After ``{``, it is the
        brace-balanced content; an unclosed brace reaches to the end. Else it is the text
-       before the next ``$``.
+       before the next ``$``, of any length, where :func:`last_box` reads one token.
 
     Args:
         text: a whole response.
@@ -46,20 +51,25 @@ def last_box(text: str) -> str | None:
 
     Unlike :func:`extract_boxed`, it needs the backslash and both braces, and skips
     escaped braces, as LaTeX does. The last of nested boxes is the innermost. A mere
-    mention, such as "the \boxed command", is no box.
+    mention, such as "the \boxed command", is no box. Without braces, LaTeX boxes one
+    token: the 5 of ``$\boxed 5$``, but only the 1 of ``$\boxed 12$``. So a digit or a
+    letter at the end of a formula is read, and anything else is refused.
 
     Returns:
         The content; ``None`` if there is no box, or the last one is not closed because
-        the response was cut off: an earlier box may not be the answer.
+        the response was cut off, or has no braces around more than one token: an
+        earlier box may not be the answer.
 
     >>> last_box(r'\boxed{1}, no: \boxed{\left\{ \frac{1}{2} \right.}.')
     '\\left\\{ \\frac{1}{2} \\right.'
     >>> last_box(r'\boxed{204}, as \boxed asks'), last_box(r'\boxed{204}, \boxed{20')
     ('204', None)
+    >>> last_box(r'$\boxed 5$'), last_box(r'$\boxed 12$'), last_box(r'\boxed 5')
+    ('5', None, None)
     """
     boxes = list(_BOX.finditer(text))
-    if not boxes or boxes[-1][1] != '{':
-        return None
+    if not boxes or not boxes[-1]['brace']:
+        return boxes[-1]['token'] if boxes else None
     start = boxes[-1].end()
     depth = 1
     for brace in _BRACES.finditer(text, start):
