@@ -30,6 +30,7 @@ a row
 ``66_{8}`` for ``66_8``                      66 for ``66_8``, ``52_8`` for 52
 ``6:8`` and 3/4 for ``3:4``                  2:15 for 4:30, a time
 ``C)  5``, ``(C)``, ``c`` for the option C    another letter
+``$5$ cm`` for 5                            ``$5$ cm$``; ``$5$ $000$`` for 5000
 ``14:00``, 2:00 and 2 PM for 2 p.m.         2 a.m. for it; ``10am``, a product
 ``x\equiv 10\pmod 7`` for ``3 \pmod 7``     3 alone; ``2x\equiv 3\pmod 7``
 ``(-\infty,\infty)``, all reals for          ``\mathbb{Q}``
@@ -51,6 +52,7 @@ from passk_jax.verifiers import exact
 from passk_jax.verifiers.comparison import Exact, equal
 from passk_jax.verifiers.extract import last_box
 from passk_jax.verifiers.forms import Expression, Form, is_deep, is_read
+from passk_jax.verifiers.formulas import join_answer
 from passk_jax.verifiers.golds import gold_of, has_loose_dollar, is_sentinel
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT, Pool, num_workers
@@ -151,7 +153,7 @@ def compare(
     open_pairs = [pair for pair in pairs if pair not in decided]
     if open_pairs:
         texts = [
-            (_normal_gold(gold), normal_form(answer)) for gold, answer in open_pairs
+            (_normal_gold(gold), _normal_answer(answer)) for gold, answer in open_pairs
         ]
         judgements = (pool or shared_pool()).judge(texts)
         for pair, judged in zip(open_pairs, judgements, strict=True):
@@ -212,6 +214,10 @@ def _normal_gold(gold: str) -> str:
     return normal_form(gold_of(gold))
 
 
+def _normal_answer(answer: str) -> str:
+    return normal_form(join_answer(answer))
+
+
 def _verdict(gold: str, answer: str) -> Verdict | None:
     """Judges without a worker; returns ``None`` if a worker must decide."""
     parsed = answer.strip()
@@ -223,7 +229,7 @@ def _verdict(gold: str, answer: str) -> Verdict | None:
         return Verdict(True, parsed, None)
     if len(parsed) > _MOST_READ:
         return Verdict(False, parsed[:MOST_CHARACTERS], _TOO_LONG)
-    texts = _normal_gold(gold), normal_form(answer)
+    texts = _normal_gold(gold), _normal_answer(answer)
     if not texts[1]:
         return Verdict(False, '', 'an empty box')
     if texts[0] == texts[1]:

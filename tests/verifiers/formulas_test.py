@@ -1,0 +1,42 @@
+import doctest
+
+import pytest
+
+from passk_jax.verifiers import formulas
+
+
+def test_the_examples_of_the_docstrings_hold():
+    result = doctest.testmod(formulas)
+    assert result.attempted
+    assert not result.failed
+
+
+@pytest.mark.parametrize(
+    ('text', 'answer'),
+    [
+        ('$5$ and $6$', r'5\text{ and }6'),
+        (r'($\frac{1}{2}$, $6$)', r'(\frac{1}{2}, 6)'),
+        (r'\(5\) cm.', r'5\text{ cm.}'),
+        (r'\text{about $5$}', r'\text{about }5'),
+        ('$5$,$600$', '5, 600'),
+        ('$5$ m/s', r'5\text{ m/s}'),
+        ('$90$°', '90°'),
+    ],
+)
+def test_formulas_and_words_are_one_formula(text, answer):
+    assert formulas.join_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        *('', 'yes', '5', '$5$', '$5', '5$', '$5$ cm$', '$5 and $6'),
+        # Numbers would run together.
+        *('$12$$5$', '$5$ $000$', '$5$.$5$', '1$5$', '.$5$', r'$5$\text{ }$000$'),
+        *(r'2\text{$5$ cm}', r'\text{$5$}2', r'\text{1$0$}', '\0$5$ cm'),
+        # Signs with a meaning in formulas.
+        *('- $5$', '$5$!', "$5$'", '$5$^$2$', r'\text{not $\frac{1}{2}$}'),
+    ],
+)
+def test_an_unclear_text_stays_as_it_is(text):
+    assert formulas.join_answer(text) == text
