@@ -28,6 +28,10 @@ from passk_jax.verifiers.trees import Node
 
 _LATEX = (math_verify.LatexExtractionConfig(),)
 _TOLERANCE = 1e-6
+# In \int_0^6 1 dx, the bound is 6, not 61.
+_BOUND = re.compile(
+    r'(\\(?:int|sum|prod) *_ *(?:[0-9A-Za-z]|\{[^{}]*\}) *\^ *)([0-9])(?= +[0-9])'
+)
 _APART = re.compile(r'[0-9]\s*(?:[\s"\']|\\text\{[^{}]*\})\s*[0-9]')
 
 
@@ -75,6 +79,7 @@ def equal(gold: str, answer: str) -> bool:
 
 
 def _compare_by_math_verify(gold: str, answer: str) -> bool:
+    gold, answer = (_BOUND.sub(r'\1{\2}', text) for text in (gold, answer))
     # math-verify would drop words ("14 or more"), marks (9', 9?), and join numbers.
     alike = _words_of(answer) == _words_of(gold) and _marks(answer) == _marks(gold)
     if not alike or _APART.search(answer):

@@ -252,6 +252,12 @@ COMMANDS = tuple(
          r'|^(?:positive|plus) infinity$', r'\\infty '),
         (r'\\text\{ *(?:negative|minus) infinity *\}|^(?:negative|minus) infinity$',
          r'-\\infty '),
+        # negative 3, minus three
+        (r'^ *(?:\\text\{ *(?i:negative|minus) *\} *|(?i:negative|minus) +)'
+         r'(?=[0-9.]|\\(?:frac|sqrt|pi)(?![a-z]))', '-'),
+        (r'^ *(?:\\text\{ *)?(?i:negative|minus) +'
+         rf'([0-9.]+|{"|".join(NUMBERS)}) *\}}?$',
+         lambda match: '-' + NUMBERS.get(match[1], match[1])),
         (r'\\uppi(?![a-zA-Z])', r'\\pi '),
         (r'\\surd(?![a-zA-Z])', r'\\sqrt '),
         (r'\\cr(?![a-zA-Z])', r'\\\\'),

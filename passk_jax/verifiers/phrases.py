@@ -27,6 +27,8 @@ _DATES = tuple(
 _INTRODUCTION = re.compile(
     r'(\\text\{\s*)?(?:(?:the\s+)?(?:(?:correct|final)\s+)?(?:answer|option|choice)'
     r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:))'
+    # Like \approx before an answer.
+    r'|(?:about|approximately|approx\.?|roughly|大?约)(?=[\s}]*(?:[-0-9.(]|\\(?!text)))'
     r'|(?!(?:[^{}]*[ {])?(?:not?|wrong|incorrect|other|or|than|if|when)\b)'
     r'(?:there|the [a-z -]{1,60}) (?:are|is|equals)(?: exactly| only)?'
     r'(?=[\s:]*(?:\}\s*(?!\\text)|[^\sA-Za-z:}])))[\s:]*',

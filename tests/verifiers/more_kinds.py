@@ -321,4 +321,21 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         ('5, 6', ('$5$ and $6$', '$6$, $5$', r'\text{$5$ and $6$}', '$x=5$, $x=6$', '$5$或$6$'), ('$5$', '$5$ $6$', '$5$ not $6$')),
         ('(5, 6)', ('($5$, $6$)',), ('($6$, $5$)',)),
     ),
+    'words before a number': (
+        ('5', (r'\approx 5', r'\text{about }5', 'about 5', r'\text{about 5}', 'about $5$', '约5', r'\text{roughly }5\text{ cm}', 'The answer is approximately 5'),
+         ('about 6', r'\text{about }5\text{ or }6', 'about 5 or more', 'almost 5', r'\text{nearly }5', 'not about 5', 'about -5', '6, about 5', 'about 4 to 5',
+          r'\text{about }\text{not }5', 'about 5.1', 'about 5x')),
+        (r'\pi', (r'\text{about }\pi',), (r'\text{about }3.14', 'about 3')),
+        (r'\text{axis}', (), ('about the axis',)),
+        ('-3', ('negative 3', r'\text{negative }3', r'\text{negative 3}', r'\text{negative three}', 'Negative three', 'minus 3', r'\text{minus }3\text{ cm}', 'negative 3.0'),
+         ('3', 'negative 4', 'non-negative 3', r'\text{not negative }3', r'\text{negative }-3', 'negative thirty', 'negative 3 or 3', '6 minus 3', 'minus 3 to 3', 'negative', 'negative of 3')),
+        ('3', (), ('negative 3', 'minus three')),
+        (r'-\frac12', (r'\text{negative }\frac{1}{2}', r'minus \frac12'), (r'\text{negative }\frac{1}{3}',)),
+    ),
+    'bounds of one digit': (
+        ('6', (r'\int_0^6 1 dx', r'\int_0^6 1\,dx', r'\int_{0}^6 1 dx', r'\sum_{i=1}^6 1', r'\int_0^6 dx'),
+         (r'\int_0^{61} dx', r'\int_0^61 dx', r'\int_0^6 2 dx', r'\int_0^5 1 dx')),
+        ('61', (), (r'\int_0^6 1 dx', r'\int_0^6 1')),
+        ('36', (r'\int_0^6 2x dx', r'\int_0^6 2 x dx'), (r'\int_0^6 x dx',)),
+    ),
 }  # fmt: skip
