@@ -102,7 +102,7 @@ class Task(abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def verdict(problem: Problem, response: str) -> Verdict:
-        """Judges one response; must not raise, whatever the response is."""
+        """Judges one response, a text; must not raise, whatever the text is."""
 
     @staticmethod
     def content_hash(problem: Problem) -> str:

@@ -116,7 +116,7 @@ def judge(
         pool: where math-verify runs; ``None``: :func:`shared_pool`.
 
     Raises:
-        ValueError: the pool does not work; responses never raise.
+        ValueError: the pool does not work; no text of a response raises.
     """
     answers = [last_box(response) for response in responses]
     boxed = [(g, a) for g, a in zip(golds, answers, strict=True) if a is not None]
