@@ -8,7 +8,7 @@ them only once.
 
 import json
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -62,9 +62,27 @@ def check_sources(
     Raises:
         ValueError: a file was changed, added or removed; or a source is unreadable.
     """
-    if not (workdir / _NAME).exists():
-        return
-    before, now = read_json(workdir / _NAME), _digests(model, settings)
+    if (workdir / _NAME).exists():
+        _check(workdir, _digests(model, settings))
+
+
+def check_files(workdir: pathlib.Path, digests: Mapping[str, str]) -> None:
+    """Checks that a run began with these versions of the user's Python files.
+
+    Args:
+        workdir: the run directory; one without digests is not checked.
+        digests: file -> digest, from :func:`plugins.digests_in`.
+
+    Raises:
+        ValueError: a file was changed.
+    """
+    if digests and (workdir / _NAME).exists():
+        _check(workdir, _group_files(digests))
+
+
+def _check(workdir: pathlib.Path, now: Digests) -> None:
+    """Raises ValueError unless the run began with these digests."""
+    before = read_json(workdir / _NAME)
     for source in sorted(now):
         old, new = before.get(source), now[source]
         if not isinstance(old, dict):
@@ -88,10 +106,12 @@ def missing_sources(workdir: pathlib.Path, model: ModelConfig) -> list[str]:
 
 def _digests(model: ModelConfig, settings: Any) -> Digests:
     """Returns source -> file name -> digest."""
-    return {source: dict(_files(source)) for source in sorted(_sources(model))} | {
-        file: {pathlib.Path(file).name: digest}
-        for file, digest in plugins.digests_in(settings).items()
-    }
+    of_models = {source: dict(_files(source)) for source in sorted(_sources(model))}
+    return of_models | _group_files(plugins.digests_in(settings))
+
+
+def _group_files(digests: Mapping[str, str]) -> Digests:
+    return {file: {pathlib.Path(file).name: x} for file, x in digests.items()}
 
 
 def _sources(model: ModelConfig) -> set[str]:

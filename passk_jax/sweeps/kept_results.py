@@ -2,8 +2,9 @@
 
 ``<name>.jsonl.gz`` has a row for each evaluation of each finished run.
 ``<name>.configs.json`` has the configuration of each setting, without the values that
-the sweep sets for each run. A run with rows counts as done if its configuration is
-still the one that produced them.
+the sweep sets for each run, and ``sources``, the digests of the user's Python files
+that it names, if any. A run with rows counts as done if its configuration and these
+files are still those that produced them.
 """
 
 import collections
@@ -16,6 +17,8 @@ import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import logging
+
 from passk_jax.errors import InputError
 from passk_jax.files import (
     atomic_write_bytes,
@@ -25,6 +28,7 @@ from passk_jax.files import (
 )
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import config_differences
+from passk_jax.runs.sources import check_files
 from passk_jax.sweeps import results
 from passk_jax.sweeps.commands import setting_of
 from passk_jax.sweeps.directories import is_done
@@ -34,6 +38,7 @@ from passk_jax.sweeps.rows import compress_rows, read_rows
 
 # Keys that the sweep sets for each run.
 _OF_A_RUN = ('seed', 'init.checkpoint')
+_SOURCES = 'sources'
 
 
 class KeptResults:
@@ -62,9 +67,10 @@ class KeptResults:
         or repeated, the results are ignored if the run's directory is complete.
 
         Raises:
-            InputError: kept results of any seed came from another configuration; an
-                evaluation is missing or repeated, and the run's directory is not
-                complete; or runs of one seed began with different policies.
+            InputError: kept results of any seed came from another configuration or
+                from other versions of the user's Python files; an evaluation is missing
+                or repeated, and the run's directory is not complete; or runs of one
+                seed began with different policies.
         """
         configs, rows = self._read()
         attached = []
@@ -90,8 +96,8 @@ class KeptResults:
 
         Raises:
             InputError: another sweep has added results of another configuration since
-                :meth:`attach`, or runs of one seed began with different policies.
-                Nothing is written.
+                :meth:`attach`, a user's Python file changed since the sweep began, or
+                runs of one seed began with different policies. Nothing is written.
         """
         looked_at = jobs if of is None else _chain(of, jobs)
         new = [
@@ -105,9 +111,10 @@ class KeptResults:
             configs, rows = self._read()
             for job in new:
                 self._check_same(job, configs)
+                check_files(job.run.directory, job.sources)
                 rows[job.name] = results.tidy_rows([job])
                 check_same_start(job, rows, jobs)
-                configs[job.run.setting] = _common(job.config)
+                configs[job.run.setting] = _common(job)
             tidy = _sort_rows(rows.values(), [job.run.setting for job in jobs])
             text = json.dumps(_select_configs(configs, tidy), indent=1) + '\n'
             # Rows come last: a configuration without rows is ignored.
@@ -151,11 +158,25 @@ class KeptResults:
     def _check_same(self, job: Job, configs: Mapping[str, Any]) -> None:
         if (saved := configs.get(job.run.setting)) is None:
             return
-        may_differ = (*job.may_differ, *_OF_A_RUN)
+        may_differ = (*job.may_differ, *_OF_A_RUN, f'{_SOURCES}.')
         if differences := config_differences(saved, job.config, may_differ):
             raise InputError(
                 f'run {job.name}: the results in {self._rows} came from another '
                 f'config; choose other results. These keys differ:{differences}'
+            )
+        if _SOURCES not in saved:
+            # Older versions kept no digests.
+            if job.sources:
+                message = 'the results in %s may be from other versions of %s'
+                logging.log_first_n(
+                    logging.WARNING, message, 1, self._rows, sorted(job.sources)
+                )
+            return
+        before, now = saved[_SOURCES].items(), job.sources.items()
+        if changed := sorted({file for file, _ in before ^ now}):
+            raise InputError(
+                f'run {job.name}: the results in {self._rows} came from other versions '
+                f'of {changed}: restore what was there, or choose other results'
             )
 
     def _check_whole(self, job: Job, rows: dict[str, list[Row]]) -> None:
@@ -210,10 +231,12 @@ def _setting(row: Row) -> str:
     return setting_of(row['run'], arm=row['arm'], seed=row['seed'])
 
 
-def _common(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a configuration without :data:`_OF_A_RUN`, the same for all seeds."""
+def _common(job: Job) -> dict[str, Any]:
+    """Returns what is the same for all seeds: no :data:`_OF_A_RUN`, but sources."""
+    config = job.config
     common = {name: value for name, value in config.items() if name != 'seed'}
     init = {
         name: value for name, value in config['init'].items() if name != 'checkpoint'
     }
-    return common | {'init': init}
+    sources = {_SOURCES: dict(job.sources)} if job.sources else {}
+    return common | {'init': init} | sources

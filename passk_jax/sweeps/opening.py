@@ -13,7 +13,7 @@ from typing import Any
 from absl import flags
 
 from passk_jax import config as configs
-from passk_jax import train
+from passk_jax import plugins, train
 from passk_jax.cli.flags import parse
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError, prefixed
@@ -21,6 +21,7 @@ from passk_jax.evaluation.evaluate import metric_names
 from passk_jax.report.run_data import Row
 from passk_jax.runs.directory import check_config, has_begun
 from passk_jax.runs.saved_config import stage_of
+from passk_jax.runs.sources import check_files
 from passk_jax.setup.checks import check_names, may_differ, may_grow, splits_due
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.declarations import Sweep
@@ -41,6 +42,7 @@ class Job:
         config: the resolved configuration, as JSON values.
         may_differ: keys that may change when the run is resumed.
         kept_rows: its evaluations, if results are kept; see ``kept_results.py``.
+        sources: user's Python file that the configuration names -> its digest.
     """
 
     run: Run
@@ -50,6 +52,7 @@ class Job:
     config: Mapping[str, Any]
     may_differ: tuple[str, ...]
     kept_rows: tuple[Row, ...] = ()
+    sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -62,7 +65,8 @@ def open_runs(runs: Sequence[Run], sweep: Sweep) -> list[Job]:
 
     Raises:
         InputError: a configuration is invalid, lacks a measure or a split of the sweep,
-            or differs from the one in the run directory. The message names the run.
+            or differs from the one in the run directory, or a user's Python file
+            changed since the run began. The message names the run.
     """
     return [_open(run, sweep) for run in runs]
 
@@ -74,8 +78,10 @@ def _open(run: Run, sweep: Sweep) -> Job:
         check_names(config)
         splits = splits_due(config, config.train.steps)
         _check_measures(sweep, config.eval.num_responses, splits)
+        sources = plugins.digests_in(_as_json(config))
         if has_begun(run.directory):
             _check_same(run, config)
+            check_files(run.directory, sources)
     return Job(
         run,
         config.train.steps,
@@ -83,6 +89,7 @@ def _open(run: Run, sweep: Sweep) -> Job:
         _warm_start(config),
         _as_json(config),
         may_differ(config),
+        sources=sources,
     )
 
 

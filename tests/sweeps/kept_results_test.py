@@ -11,7 +11,7 @@ import pytest
 
 from passk_jax import sweep
 from passk_jax.errors import InputError
-from passk_jax.sweeps import progress
+from passk_jax.sweeps import kept_results, progress
 from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.rows import read_rows
 from tests import tiny
@@ -115,6 +115,72 @@ def test_another_config_is_refused_for_a_seed_without_results_too(
             results=str(finished / 'results'),
             list=True,
         )
+
+
+def test_results_of_other_versions_of_a_users_file_are_refused(tmp_path, monkeypatch):
+    """The configs are equal, and what they name is not."""
+    monkeypatch.chdir(tiny.ROOT)
+    path, plugin = fakes.write_sweep(tmp_path), tmp_path / 'est.py'
+    text = path.read_text().replace("'advantage.name': name", "'advantage.name': NAME")
+    path.write_text(f"NAME = '{plugin}:own'\n{text}")
+    plugin.write_text('def own(rewards):\n    return rewards\n')
+    assert fakes.run(tmp_path) == 0
+    shutil.rmtree(tmp_path / 'runs')
+    plugin.write_text('def own(rewards):\n    return -rewards\n')
+    for seeds in (None, '2'):
+        words = rf"came from other versions of \['{plugin}'\]: restore what"
+        with pytest.raises(InputError, match=words):
+            sweep.main(
+                config=str(path),
+                seeds=seeds,
+                workdir=str(tmp_path / 'runs'),
+                results=str(tmp_path / 'results'),
+                list=True,
+            )
+
+
+def test_each_change_of_the_users_files_is_noticed(tmp_path):
+    first, second = (
+        dataclasses.replace(make_job(tmp_path, f'a_seed{s}', seed=s), sources=sources)
+        for s, sources in enumerate([{'a.py': '1', 'b.py': '2'}, {'a.py': '1'}])
+    )
+    kept = KeptResults(tmp_path, 'x')
+    for job in (first, second):
+        finish(job)
+    kept.add([first])
+    before = files_of(tmp_path)
+    for refuses in (kept.add, kept.attach):
+        with pytest.raises(InputError, match=r"a_seed1: .* versions of \['b.py'\]"):
+            refuses([second])
+    assert files_of(tmp_path) == before
+    kept.add([dataclasses.replace(second, sources=first.sources)])
+    assert kept.seeds() == {0, 1}
+
+
+def test_a_run_that_began_with_another_version_is_not_kept(tmp_path):
+    """The file was changed while the sweep ran, or before the results were moved."""
+    job = dataclasses.replace(make_job(tmp_path), sources={'a.py': '2'})
+    finish(job)
+    (job.run.directory / 'sources.json').write_text('{"a.py": {"a.py": "1"}}')
+    with pytest.raises(InputError, match=r"\['a.py'\] of 'a.py' changed since the run"):
+        KeptResults(tmp_path, 'x').add([job])
+    assert not files_of(tmp_path)
+
+
+def test_results_without_digests_are_read_with_a_warning(tmp_path, monkeypatch):
+    job, warnings = make_job(tmp_path), []
+    finish(job)
+    kept = KeptResults(tmp_path, 'x')
+    kept.add([job])
+    assert b'sources' not in files_of(tmp_path)['x.configs.json']
+    monkeypatch.setattr(
+        kept_results.logging, 'log_first_n', lambda *args: warnings.append(args)
+    )
+    (attached,) = kept.attach([job])
+    assert (bool(attached.kept_rows), warnings) == (True, [])
+    (attached,) = kept.attach([dataclasses.replace(job, sources={'a.py': '1'})])
+    assert attached.kept_rows
+    assert warnings[0][-1] == ['a.py']
 
 
 def test_another_config_is_refused_that_began_before_there_were_results(tmp_path):

@@ -122,3 +122,19 @@ def test_a_later_stage_has_the_number_that_its_run_took(tmp_path):
     assert opened(tmp_path, overrides | {'stage': -1})
     with pytest.raises(InputError, match='stage: 1 there, 2 now'):
         opened(tmp_path, overrides | {'stage': 2})
+
+
+def test_a_run_that_began_with_another_version_of_a_users_file_is_refused(tmp_path):
+    plugin = tmp_path / 'own.py'
+    plugin.write_text('def own(rewards):\n    return rewards\n')
+    overrides = {'advantage.name': f'{plugin}:own'}
+    (job,) = opened(tmp_path, overrides)
+    assert list(job.sources) == [str(plugin)]
+    job.run.directory.mkdir()
+    (job.run.directory / 'metrics.jsonl').touch()
+    sources = job.run.directory / 'sources.json'
+    sources.write_text(json.dumps({str(plugin): {'own.py': job.sources[str(plugin)]}}))
+    assert opened(tmp_path, overrides) == [job]
+    sources.write_text(json.dumps({str(plugin): {'own.py': 'other'}}))
+    with pytest.raises(InputError, match=r"run x0_seed0: \['own.py'\] of .* changed"):
+        opened(tmp_path, overrides)
