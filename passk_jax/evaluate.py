@@ -124,7 +124,7 @@ def main(
         flags = {'task': name} | changes if name else changes
         file = directory / saved.name_of(split, step, flags)
         # Check all tasks before the first one samples for an hour.
-        with other_tasks.errors_of(name):
+        with other_tasks.errors_of(name, other[0].name if other else ''):
             plans[name] = plan = _plan(setup, other, split, file, about, seen)
         if model is not None:
             show_first_problem(

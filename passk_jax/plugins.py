@@ -75,9 +75,18 @@ def load(place: str) -> Any:
     file, name = split_place(place)
     module = _module(file)
     if not hasattr(module, name):
-        names = [key for key in vars(module) if not key.startswith('_')]
+        names = [key for key in vars(module) if _is_own(module, key)]
         raise InputError(f'{file} defines no {name}; it has {names}')
     return getattr(module, name)
+
+
+def _is_own(module: types.ModuleType, name: str) -> bool:
+    """Returns whether a module defines a public name, and does not import it."""
+    value = vars(module)[name]
+    if name.startswith('_') or inspect.ismodule(value):
+        return False
+    defined = inspect.isclass(value) or inspect.isroutine(value)
+    return not defined or value.__module__ == module.__name__
 
 
 def read(file: str) -> bytes:

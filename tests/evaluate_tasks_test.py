@@ -13,6 +13,7 @@ from passk_jax.setup.setup import Setup
 from passk_jax.tasks import make_task
 from tests import tiny
 from tests.evaluate_test import run
+from tests.tasks.custom_class_test import GOOD
 
 
 @pytest.fixture
@@ -208,6 +209,7 @@ def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypat
     ('files', 'message'),
     [
         ('one.py:x', "task 'one:x': the tokenizer cannot encode .sudoku2"),
+        ('own.py:Own', r"task 'own.py:Own': the tokenizer .* alphabet has no ' ay'"),
         ('absent.py', 'absent.py: no such file'),
         ('one.py,sub/../one.py', r"names 'one' twice"),
         ('maze,one,korbench', "task 'one' is none of"),
@@ -218,6 +220,7 @@ def test_other_tasks_that_do_not_fit_are_an_error_before_sampling(
     files, message, workdir, tmp_path, monkeypatch
 ):
     (tmp_path / 'one.py').write_text(OTHER)
+    (tmp_path / 'own.py').write_text(GOOD.replace('Mine', 'Own'))
     (tmp_path / 'sub').mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(evaluate, 'restore_params', None)

@@ -79,6 +79,11 @@ def test_a_file_that_has_not_run_has_a_digest_too(elsewhere):
     [
         (None, 'my.py: no such file'),
         ('', 'my.py defines no f; it has []'),
+        (
+            'import dataclasses\nfrom os import path, getcwd\nfrom enum import Enum\n'
+            'def g(): pass\nclass G(Enum): a = 1\nn = 1',
+            "my.py defines no f; it has ['g', 'G', 'n']",
+        ),
         ('g = 1\n_h = 2', "my.py defines no f; it has ['g']"),
         ('x = 1\nx.y', "my.py, line 2: AttributeError: 'int' object has no attribute"),
         ('\ndef f(:', 'my.py, line 2: SyntaxError: '),

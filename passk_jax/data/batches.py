@@ -21,6 +21,7 @@ from absl import logging
 
 from passk_jax.data.orders import Order, part_of
 from passk_jax.data.pictures import Pictured, PictureReader
+from passk_jax.data.problems import check_problem
 from passk_jax.errors import InputError
 from passk_jax.types import Problem, Prompts
 
@@ -307,8 +308,8 @@ def read_problems(
         reader: reads the problems' pictures; ``None``: a problem may have none.
 
     Raises:
-        InputError: there are no problems, two have one id, a prompt is empty or too
-            long, or a picture cannot be read.
+        InputError: there are no problems, one is no ``Problem``, two have one id, a
+            prompt is empty or too long, or a picture cannot be read.
     """
     if not len(source):
         raise InputError('there are no problems: the split is empty')
@@ -316,6 +317,7 @@ def read_problems(
     indices, prompts, grids, row_of_id, shortest = [], [], [], {}, None
     for index in range(len(source)):
         problem = source[index]
+        check_problem(problem, f'the source, at index {index},')
         tokens, of_pictures = reader.expand(problem, encode(problem))
         if not len(tokens):
             raise InputError(f'the prompt of problem {problem.id} has no tokens')

@@ -125,9 +125,15 @@ def unseen(
     return unseen_problems, count_categories(left_out)
 
 
-def errors_of(name: str) -> contextlib.AbstractContextManager[None]:
-    """Prefixes errors with the task's name; ``''``, the run's task, adds none."""
-    return prefixed(f'task {name!r}' if name else '')
+def errors_of(name: str, task: str = '') -> contextlib.AbstractContextManager[None]:
+    """Prefixes errors with the task's name; ``''``, the run's task, adds none.
+
+    Args:
+        name: the name in tables and files.
+        task: the task's own name, which a class in a file is called by instead.
+    """
+    shown = task if ':' in name and plugins.is_place(task) else name
+    return prefixed(f'task {shown!r}' if shown else '')
 
 
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:

@@ -237,7 +237,19 @@ def _encode(tokenizer: Tokenizer, text: str, *, add_special_tokens: bool) -> lis
         return backend.encode(text, add_special_tokens=add_special_tokens).ids
     except Exception as e:
         # The Rust side raises no narrower type.
-        raise InputError(f'the tokenizer cannot encode {text!r}: {e}') from e
+        cause = _describe_unknown(tokenizer, text) or e
+        raise InputError(f'the tokenizer cannot encode {text!r}: {cause}') from e
+
+
+def _describe_unknown(tokenizer: Tokenizer, text: str) -> str:
+    """Names what a tokenizer of characters lacks; ``''`` for another tokenizer."""
+    if not isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
+        return ''
+    known = tokenizer.get_vocab()
+    for special in tokenizer.all_special_tokens:
+        text = text.replace(special, '')
+    unknown = ''.join(sorted({*text} - known.keys()))
+    return f"the task's alphabet has no {unknown!r}" if unknown else ''
 
 
 def decode_responses(

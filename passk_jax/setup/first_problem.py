@@ -7,10 +7,11 @@ rejects the right answer, before any policy is made. A gold is a problem's right
 import numpy as np
 from absl import logging
 
+from passk_jax import plugins
 from passk_jax.data.batches import TokenizedProblems
 from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.setup.checks import warn_of_settings
+from passk_jax.setup.checks import splits_due, warn_of_settings
 from passk_jax.setup.memory import warn_of_memory
 from passk_jax.setup.setup import Setup
 from passk_jax.tasks import Task, right_response
@@ -30,9 +31,28 @@ def announce(setup: Setup, *, is_new: bool) -> None:
     parts = setup.config, setup.policy, setup.mesh
     warn_of_memory(*parts, prompt_tokens=problems.width)
     if is_new:
+        _warn_of_shared(setup, problems)
         shown = setup.task, problems, setup.tokenizer
         if error := show_first_problem(*shown, split='training'):
             raise InputError(error)
+
+
+def _warn_of_shared(setup: Setup, training: TokenizedProblems) -> None:
+    """Warns if problems of a user's task are trained on and evaluated.
+
+    Tasks of this program keep their splits apart themselves.
+    """
+    if not plugins.is_place(setup.task.name):
+        return
+    seen = {setup.task.content_hash(problem) for problem in training.source}
+    for split in set(splits_due(setup.config, 0)) - {'train'}:
+        problems = setup.problems(split)
+        if shared := sum(setup.task.content_hash(x) in seen for x in problems):
+            logging.warning(
+                'the training problems have %d of the %d problems of split %r, so its '
+                'evaluations measure memory too: put each problem into one split',
+                *(shared, len(problems), split),
+            )
 
 
 def show_first_problem(

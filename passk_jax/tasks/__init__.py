@@ -22,7 +22,7 @@ from passk_jax.tasks.abilities import (
     Parts,
     RightResponse,
 )
-from passk_jax.tasks.task import Task, class_of_file
+from passk_jax.tasks.task import Task, add_defaults, class_of_file, make_own
 from passk_jax.types import Problem, Verdict, Verdicts
 
 # Name of the task -> module:class.
@@ -70,12 +70,18 @@ def make_task(
     Args:
         name: as in :func:`task_class`.
         params: a value for every field of the task's ``Params``; lists count as tuples.
+            A user's own task may leave out those with a default.
         path: the dotted key of the parameters in the configuration, for messages.
 
     Raises:
-        ValueError: an unknown name; an unknown, missing or impossible parameter.
+        ValueError: an unknown name; an unknown, missing or impossible parameter; or a
+            user's class that cannot be made from its parameters.
     """
     cls = task_class(name)
+    if plugins.is_place(name):
+        return make_own(
+            cls, checks.build(cls.Params, add_defaults(cls, params), path=path)
+        )
     return cls(checks.build(cls.Params, params, path=path))
 
 

@@ -45,6 +45,7 @@ from passk_jax.tasks.task import (
     EmptySplitError,
     Task,
     check_choice,
+    check_problems,
     shape_of,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
@@ -330,9 +331,11 @@ def _problems(task: Task, split: str, data_dir: str) -> Sequence[Problem]:
     if split not in task.splits:
         return ()
     try:
-        return task.source(split, data_dir=data_dir)
+        problems = task.source(split, data_dir=data_dir)
+        check_problems(task, problems)
     except EmptySplitError:
         return ()
+    return problems
 
 
 def _label(part: str, category: str) -> str:

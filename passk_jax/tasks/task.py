@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import functools
+import inspect
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from passk_jax import plugins
+from passk_jax.data.problems import check_problem
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.picture_fields import picture_digests
@@ -161,7 +163,36 @@ def class_of_file(place: str) -> type[Task]:
     splits = cls.splits
     if not (isinstance(splits, tuple) and splits and {*map(type, splits)} == {str}):
         raise InputError(f'{plugins.where(cls)}: {splits=} must be a tuple of texts')
+    if not dataclasses.is_dataclass(cls.Params):
+        raise InputError(f'{plugins.where(cls)}: Params must be a frozen dataclass')
     return _rename(cls, place)
+
+
+def add_defaults(cls: type[Task], params: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds the defaults of a task's ``Params`` to the parameters."""
+    defaults = {}
+    for field in dataclasses.fields(cls.Params):
+        value = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        if value is not dataclasses.MISSING:
+            is_section = dataclasses.is_dataclass(value)
+            defaults[field.name] = dataclasses.asdict(value) if is_section else value
+    return defaults | dict(params)
+
+
+def make_own(cls: type[Task], params: Any) -> Task:
+    """Makes a user's task; InputError unless its ``__init__`` is like the Task's."""
+    where = plugins.where(cls.__init__)
+    try:
+        inspect.signature(cls).bind(params)
+    except TypeError as error:
+        message = f'{where} must take the parameters and nothing else: {error}'
+        raise InputError(message) from error
+    task = cls(params)
+    if not hasattr(task, 'params'):
+        raise InputError(f'{where} must call super().__init__(params)')
+    return task
 
 
 @functools.cache
@@ -186,9 +217,13 @@ def checked(verdict: Any, judge: Callable[..., Verdict]) -> Verdict:
 
 
 def check_problems(task: Task, problems: Any) -> None:
-    """Raises InputError unless a task's source returned a sequence of problems.
+    """Checks that a task's source returned a sequence of problems.
 
-    It checks only the first one, because reading all may take long.
+    If it is no list, only the first problem is checked, because reading all may take
+    long. The verdict of a user's task is called once, on an empty response.
+
+    Raises:
+        InputError: it did not, or the verdict fails.
     """
     source = plugins.where(type(task).source)
     if not (hasattr(problems, '__len__') and hasattr(problems, '__getitem__')):
@@ -197,22 +232,30 @@ def check_problems(task: Task, problems: Any) -> None:
     if not len(problems):
         raise EmptySplitError(f'{source} returned no problems')
     first = problems[0]
-    if not (
-        isinstance(first, Problem)
-        and isinstance(first.id, int)
-        and isinstance(first.prompt, str)
-        and isinstance(first.data, Mapping)
-        and isinstance(first.category, str)
-    ):
-        raise InputError(
-            f'{source} returned {first!r}, not a Problem of an int, a text, a mapping '
-            'and a text'
-        )
+    for problem in problems if isinstance(problems, list | tuple) else [first]:
+        check_problem(problem, source)
     try:
         json.dumps(dict(first.data))
     except (TypeError, ValueError) as error:
         message = f'{source} returned a problem whose data are no JSON: {error}'
         raise InputError(message) from error
+    if plugins.is_place(task.name):
+        _try_verdict(task, first)
+
+
+def _try_verdict(task: Task, problem: Problem) -> None:
+    """Raises InputError unless the task can judge an empty response."""
+    try:
+        task.verify([problem], [['']])
+    except InputError:
+        raise
+    # A user's function may raise anything.
+    except Exception as error:
+        what = plugins.explain(error) or plugins.describe(error)
+        raise InputError(
+            f'{plugins.where(task.verdict)} cannot judge an empty response to problem '
+            f'{problem.id}: {what}'
+        ) from error
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:

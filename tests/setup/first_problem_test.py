@@ -1,14 +1,19 @@
 """The first problem and its gold, before a run."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from passk_jax import tasks
+from passk_jax.config import TaskConfig
 from passk_jax.data.batches import read_problems
 from passk_jax.models.tokenizer import character_tokenizer, encode_prompt
 from passk_jax.setup import first_problem
 from passk_jax.tasks.task import ASCII
 from passk_jax.types import Turn, Verdicts
+from tests import tiny
+from tests.tasks.custom_class_test import GOOD
 from tests.tasks.math import toy
 from tests.tasks.toy import LastDigit
 from tests.tasks_test import FILES, SMALL
@@ -106,3 +111,26 @@ def test_a_verifier_that_fails_is_no_verdict(kind, tmp_path, monkeypatch, messag
     else:
         show(task, problems)
         assert 'no right response that could be judged' in messages[-1]
+
+
+@pytest.mark.parametrize(('shared', 'number'), [(True, 1), (False, 0)])
+def test_an_own_task_that_evaluates_what_it_trains_on_warns(
+    shared, number, elsewhere, monkeypatch
+):
+    texts = []
+
+    def warn(message, *values):
+        texts.append(message % values)
+
+    monkeypatch.setattr(first_problem.logging, 'warning', warn)
+    text = GOOD.replace('    splits', "    alphabet = 'Say .?'\n    splits")
+    if not shared:
+        text = text.replace("'Say a.'", "'Say a.' if split == 'train' else 'Say a?'")
+    (elsewhere / 'own.py').write_text(text)
+    changes = {'eval.split': 'test', 'eval.final_split': 'test', 'init.kind': 'scratch'}
+    config = tiny.make_config(**changes)
+    config = dataclasses.replace(config, task=TaskConfig('own.py:Mine', {}))
+    first_problem.announce(tiny.make_setup(config), is_new=True)
+    about_it = [text for text in texts if 'the training problems have' in text]
+    assert len(about_it) == number
+    assert all("have 1 of the 1 problems of split 'test'" in text for text in about_it)

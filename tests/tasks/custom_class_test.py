@@ -5,6 +5,7 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.errors import InputError
+from passk_jax.tasks.__main__ import show_problem
 from passk_jax.tasks.task import check_problems, checked
 from passk_jax.types import Problem, Verdict
 
@@ -59,6 +60,26 @@ def test_its_parameters_are_checked_as_those_of_others(elsewhere):
             tasks.make_task(place, values)
 
 
+def test_its_parameters_may_have_defaults(elsewhere):
+    head = (
+        'import dataclasses\n'
+        '@dataclasses.dataclass(frozen=True)\nclass Inner:\n    x: float = 0.5\n'
+        '@dataclasses.dataclass(frozen=True)\nclass P:\n    size: int = 3\n'
+        '    inner: Inner = Inner()\n'
+        '    names: tuple[str, ...] = dataclasses.field('
+        "default_factory=lambda: ('a',))\n"
+    )
+    text = GOOD.replace('    splits', '    Params = P\n    splits')
+    place = write(elsewhere, head + text)
+    params = tasks.make_task(place, {'names': ['b', 'c']}).params
+    assert (params.size, params.inner.x, params.names) == (3, 0.5, ('b', 'c'))
+    assert tasks.make_task(place, {'size': 4}).params.names == ('a',)
+    with pytest.raises(InputError, match=r'task\.params\.sise'):
+        tasks.make_task(place, {'sise': 4})
+    # ``passk tasks`` makes it without a config.
+    assert 'Say a.' in show_problem(place, split='train', index=0, data_dir='')
+
+
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
@@ -82,7 +103,19 @@ def test_its_parameters_are_checked_as_those_of_others(elsewhere):
         (GOOD.replace('Task, ', ''), "line 4: NameError: name 'Task' is not defined"),
         (
             GOOD.replace('class Mine(', 'class Other('),
-            'my.py defines no Mine; it h',
+            "my.py defines no Mine; it has ['Other']",
+        ),
+        (
+            GOOD.replace('    splits', '    def __init__(self): pass\n    splits'),
+            'line 5 (Mine.__init__) must take the parameters and nothing else: too',
+        ),
+        (
+            GOOD.replace('    splits', '    def __init__(self, p): pass\n    splits'),
+            'line 5 (Mine.__init__) must call super().__init__(params)',
+        ),
+        (
+            GOOD.replace('    splits', '    class Params: pass\n    splits'),
+            'line 4 (Mine): Params must be a frozen dataclass',
         ),
     ],
 )
@@ -106,6 +139,15 @@ def test_a_class_that_is_no_task_is_named(content, message, elsewhere):
         ("[Problem(0, None, {}, 'b')]", 'not a Problem of an int'),
         ("[Problem(0, 'a', None, 'b')]", 'not a Problem of an int'),
         ("[Problem(0, 'a', {'x': {1}}, 'b')]", 'whose data are no JSON: Object of typ'),
+        (
+            "[Problem(2**31, 'a', {}, 'b')]",
+            'returned a problem with id=2147483648, which must lie in [0, 2147483648)',
+        ),
+        ("[Problem(-1, 'a', {}, 'b')]", 'with id=-1, which must lie in'),
+        (
+            "[Problem(0, 'a', {}, 'b'), Problem(1, 3, {}, 'b')]",
+            'my.py, line 7 (Mine.source) returned Problem(id=1, prompt=3,',
+        ),
     ],
 )
 def test_a_source_without_problems_is_named(returned, message, elsewhere):
@@ -125,6 +167,31 @@ def test_what_is_no_verdict_is_named(returned, elsewhere):
     task = tasks.make_task(write(elsewhere, text), {})
     with pytest.raises(InputError, match=r'^my\.py, line 10 \(Mine\.verdict\) ret'):
         task.verify(task.source('train', data_dir=''), [['a']])
+
+
+@pytest.mark.parametrize(
+    ('returned', 'message'),
+    [
+        (
+            "Verdict(response[2] == 'a', response, None)",
+            'my.py, line 10 (Mine.verdict) cannot judge an empty response to problem '
+            '0: my.py, line 12: IndexError: string index out of range',
+        ),
+        ("response == 'a'", 'my.py, line 10 (Mine.verdict) returned False; it must'),
+    ],
+)
+def test_a_verdict_is_tried_before_a_run(returned, message, elsewhere):
+    text = GOOD.replace("Verdict(response == 'a', response, None)", returned)
+    place = write(elsewhere, text)
+    task = tasks.make_task(place, {})
+    with pytest.raises(InputError) as error:
+        check_problems(task, task.source('train', data_dir=''))
+    assert str(error.value).startswith(message)
+    part = {'weight': 1, 'task': place, 'params': {}}
+    mixture = tasks.make_task('mixture', {'parts': {'a': part}})
+    with pytest.raises(InputError) as error:
+        mixture.source('train', data_dir='')
+    assert str(error.value).startswith(message)
 
 
 def test_a_verdict_of_numpy_is_one():
