@@ -29,9 +29,10 @@ from typing import Any
 
 from absl import logging
 
-from passk_jax import cli, files, tasks
+from passk_jax import cli, files, plugins, tasks
 from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks.abilities import OfficialVerdict
+from passk_jax.tasks.task import checked
 from passk_jax.types import Problem, Verdict
 
 
@@ -68,10 +69,16 @@ def score_file(
         official: whether to judge by the benchmark's verifier.
 
     Raises:
-        InputError: the task is unknown or has no official verdict, or a file cannot be
-            read or written; raised before the first verdict if possible.
+        InputError: the task is unknown, reads no records or has no official verdict,
+            or a file cannot be read or written; raised before the first verdict if
+            possible.
     """
     task = tasks.task_class(name)
+    if task.parse_problem is tasks.Task.parse_problem:
+        raise InputError(
+            f'{plugins.where(task)} has no parse_problem(record), which makes the '
+            'Problem of the field "problem" of a line: score needs it'
+        )
     if official:
         tasks.require(task, OfficialVerdict, needed_by='--official')
     try:
@@ -120,7 +127,7 @@ def _score(
             wanted = 'text' if len(kinds) == 1 else 'text or an object'
             raise InputError(f'field {field!r} is not {wanted}')
     verdict = judge(parse_problem(record['problem']), record['response'])
-    return record | dataclasses.asdict(verdict)
+    return record | dataclasses.asdict(checked(verdict, judge))
 
 
 def _finite(number: str) -> float:

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import score, tasks
+from tests.tasks.custom_class_test import GOOD
 from tests.tasks.toy import LastDigit
 
 _MAZE = '*****\n*S.E*\n*****\n'
@@ -228,3 +229,31 @@ def test_a_malformed_object_keeps_what_names_it():
     assert result['id'] == 7
     assert result['problem'] == 'SS'
     assert not result['correct']
+
+
+def test_a_task_that_reads_no_records_is_refused_once(tmp_path, elsewhere):
+    """A task of a user's own needs no parse_problem for anything else."""
+    (elsewhere / 'my.py').write_text(GOOD)
+    words = r'^my\.py, line 4 \(Mine\) has no parse_problem\(record\), which makes'
+    with pytest.raises(ValueError, match=words):
+        _score(tmp_path, b'{"problem": "a", "response": "a"}\n', task='my.py:Mine')
+    parse = """
+    @staticmethod
+    def parse_problem(record):
+        return Problem(0, record, {}, 'mine')
+"""
+    (elsewhere / 'read.py').write_text(GOOD + parse)
+    line = b'{"problem": "a", "response": "a"}\n'
+    ((result,), num_malformed) = _score(tmp_path, line, task='read.py:Mine')
+    assert (result['correct'], num_malformed) == (True, 0)
+
+
+def test_a_verdict_of_a_users_own_that_is_none_is_named(tmp_path, elsewhere):
+    text = GOOD.replace("Verdict(response == 'a', response, None)", 'True')
+    text += (
+        '\n    @staticmethod\n    def parse_problem(record):\n        return record\n'
+    )
+    (elsewhere / 'none.py').write_text(text)
+    line = b'{"problem": "a", "response": "a"}\n'
+    ((result,), _) = _score(tmp_path, line, task='none.py:Mine')
+    assert result['error'].startswith('none.py, line 10 (Mine.verdict) returned True')
