@@ -21,7 +21,7 @@ from passk_jax.data.batches import EvaluationBatches
 from passk_jax.evaluation import majority, metrics
 from passk_jax.models.policy import Params
 from passk_jax.rollouts.sample import Sample
-from passk_jax.rollouts.signal import explain_missing_signal, has_answer
+from passk_jax.rollouts.signal import Example, explain_missing_signal, has_answer
 from passk_jax.rollouts.verify import Responses
 from passk_jax.sampling import Purpose, RunKeys
 from passk_jax.types import Problem
@@ -237,12 +237,17 @@ def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
         name: the evaluation's name, for the message.
         records: the records of its problems.
     """
-    texts = [text for row in records for text in row.get('responses', {}).values()]
+    examples = [
+        Example(text, row['parsed'][int(number)], row.get('stopped', 1.0))
+        for row in records
+        for number, text in row.get('responses', {}).items()
+    ]
+    first = records[0]['parsed'][0]
     message = explain_missing_signal(
         np.array([row['correct'] for row in records], bool),
         [row['parsed'] for row in records],
         stopped=float(np.mean([row.get('stopped', 1.0) for row in records])),
-        example=texts[0] if texts else records[0]['parsed'][0],
+        examples=examples or [Example(first, first, 1.0)],
     )
     if message:
         logging.warning('%s: %s', name, message)

@@ -38,7 +38,7 @@ from passk_jax.planning.utilization import Rates
 from passk_jax.report.reporter import Reporter
 from passk_jax.report.run_data import counts_in
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
-from passk_jax.rollouts.signal import explain_missing_signal, has_answer
+from passk_jax.rollouts.signal import explain_missing_signal, has_answer, list_examples
 from passk_jax.rollouts.verify import records
 from passk_jax.runs import first_evaluations
 from passk_jax.runs.metric_writer import MetricWriter
@@ -268,7 +268,7 @@ class RunLog:
             verdicts.correct,
             verdicts.parsed,
             stopped=float(responses.stopped.mean()),
-            example=responses.texts[0][0],
+            examples=list_examples(responses.texts, verdicts.parsed, responses.stopped),
             unweighted=differ and steps > 0,
         )
         if message:

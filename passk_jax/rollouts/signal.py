@@ -4,6 +4,9 @@ A step has a signal if a response that is trained has a nonzero advantage. Most
 estimators compare the responses to a problem, so equal rewards give none.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
 _SHOWN = 300
@@ -14,7 +17,7 @@ _FORM = (
     'the policy does not write answers in the form that the prompt asks for: a format '
     "warm start teaches it (init.kind='warm_start'), or data.few_shot shows it"
 )
-_LIMIT = 'most responses are cut off: raise sampling.max_response_tokens'
+_LIMIT = 'half of the responses or more are cut off: raise sampling.max_response_tokens'
 _HARD = (
     'the problems are too hard for this policy, or their golds are not what the prompt '
     'asks for: compare this response with its gold'
@@ -28,6 +31,33 @@ _UNWEIGHTED = (
 _UNIFORM = 'no problem has right and wrong responses: take more rollouts or problems'
 
 
+class Example(NamedTuple):
+    """A response that a warning may show.
+
+    Attributes:
+        text: the response.
+        answer: the answer read from it; ``''``: none.
+        stopped: whether a stop token ended it, or how likely that is.
+    """
+
+    text: str
+    answer: str
+    stopped: float
+
+
+def list_examples(
+    texts: Sequence[Sequence[str]],
+    parsed: Sequence[Sequence[str]],
+    stopped: np.ndarray,
+) -> list[Example]:
+    """Lists all ``[P][N]`` responses, with their answers and whether they stopped."""
+    return [
+        Example(text, answer, float(ended))
+        for row in zip(texts, parsed, stopped, strict=True)
+        for text, answer, ended in zip(*row, strict=True)
+    ]
+
+
 def has_answer(parsed: list[list[str]]) -> np.ndarray:
     """Marks responses with an answer: ``[P][N]`` answers to ``[P, N]`` bool."""
     return np.array([[bool(answer) for answer in row] for row in parsed], bool)
@@ -38,7 +68,7 @@ def explain_missing_signal(
     parsed: list[list[str]],
     *,
     stopped: float,
-    example: str,
+    examples: Sequence[Example],
     unweighted: bool = False,
 ) -> str:
     """Explains why responses have no signal or few answers.
@@ -50,7 +80,8 @@ def explain_missing_signal(
         correct: ``[P, N]`` bool.
         parsed: ``[P][N]`` the answers read; ``''`` where there is none.
         stopped: the share of responses that a stop token ended.
-        example: one of the responses.
+        examples: responses, at least one. The warning shows the first of the kind that
+            it is about.
         unweighted: whether rewards of a problem differ, but no advantage is trained.
 
     Returns:
@@ -81,5 +112,15 @@ def explain_missing_signal(
         cause = _SAME if same else _UNIFORM
     else:
         return ''
-    shown = example if len(example) <= _SHOWN else f'{example[:_SHOWN]}...'
+    shown = _choose(examples, cause)
+    shown = shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'
     return f'{what}. Likely, {cause}. One response: {shown!r}'
+
+
+def _choose(examples: Sequence[Example], cause: str) -> str:
+    """Returns the text of a response that has the cause."""
+    if cause == _LIMIT:
+        return min(examples, key=lambda x: x.stopped).text
+    if cause == _FORM:
+        return min(examples, key=lambda x: (bool(x.answer), -x.stopped)).text
+    return max(examples, key=lambda x: x.stopped).text

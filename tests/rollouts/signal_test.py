@@ -1,17 +1,22 @@
 import numpy as np
 import pytest
 
-from passk_jax.rollouts.signal import explain_missing_signal, has_answer
+from passk_jax.rollouts.signal import (
+    Example,
+    explain_missing_signal,
+    has_answer,
+    list_examples,
+)
 
 RIGHT, WRONG, NONE = ('5', True), ('6', False), ('', False)
 
 
-def explain(*rows, stopped=1.0, example='a response', unweighted=False):
+def explain(*rows, stopped=1.0, example='a response', unweighted=False, examples=()):
     return explain_missing_signal(
         np.array([[correct for _, correct in row] for row in rows]),
         [[answer for answer, _ in row] for row in rows],
         stopped=stopped,
-        example=example,
+        examples=examples or [Example(example, '', 1.0)],
         unweighted=unweighted,
     )
 
@@ -66,3 +71,24 @@ def test_different_rewards_without_an_advantage_are_warned_of(stopped, cause):
 def test_an_answer_is_a_text():
     parsed = [['', '1'], ['', '']]
     assert has_answer(parsed).tolist() == [[False, True], [False, False]]
+
+
+ENDED, CUT, ANSWERED = list_examples(
+    [['e', 'c', 'a']], [['', '', '6']], np.array([[True, False, True]])
+)
+
+
+@pytest.mark.parametrize(
+    ('row', 'stopped', 'said', 'shown'),
+    [
+        ([NONE, NONE], 0.5, 'half of the responses or more are cut off', 'c'),
+        ([NONE, NONE], 0.6, 'does not write answers in the form', 'e'),
+        ([NONE] * 3 + [WRONG], 0.6, 'does not write answers in the form', 'e'),
+        ([WRONG, ('7', False)], 0.6, 'too hard', 'a'),
+    ],
+)
+def test_the_response_shown_is_of_the_kind_that_is_named(row, stopped, said, shown):
+    examples = (CUT, ANSWERED, ENDED)
+    text = explain(row, stopped=stopped, examples=examples)
+    assert said in text
+    assert text.endswith(f"One response: '{shown}'")
