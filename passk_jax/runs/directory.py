@@ -264,6 +264,13 @@ def check_config(
                 f'{key}={new} would make the run in {path.parent} longer than its '
                 f'{old}, but {may_grow[key]}: choose another workdir'
             )
+    shrunk = _grown(config, saved, may_grow)
+    if differences and not config_differences(saved, config, (*may_differ, *shrunk)):
+        key, (new, old) = next(iter(shrunk.items()))
+        raise InputError(
+            f'{key}={new} is less than the {old} of the run in {path.parent}, and a '
+            f'run can only grow: set at least {old}, or choose another workdir'
+        )
     if differences:
         raise InputError(
             f'workdir {path.parent} belongs to a run with another config; choose '
