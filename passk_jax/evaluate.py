@@ -54,6 +54,7 @@ from passk_jax.runtime.hosts import broadcast, join_hosts
 from passk_jax.setup.checks import check_evaluation
 from passk_jax.setup.first_problem import show_first_problem
 from passk_jax.setup.published import (
+    check_lengths,
     digest_weights,
     fit_to_devices,
     published_config,
@@ -114,7 +115,7 @@ def main(
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
-    setup = make_setup(config if model is None else fit_to_devices(config))
+    setup = _make_setup(config, model)
     about, seen = _about(path, config, model, step=step, more_tasks=bool(more_tasks))
     about |= {'split': split}
     if max_response_tokens is not None:
@@ -179,6 +180,13 @@ def _opened(
     # Read config.json now, so that a wrong model name leaves no directory behind.
     read_json(source_directory(model, ['config.json']) / 'config.json')
     return path, published_config(model, task, mesh)
+
+
+def _make_setup(config: ExperimentConfig, model: str | None) -> Setup:
+    if model is None:
+        return make_setup(config)
+    check_lengths(config)
+    return make_setup(fit_to_devices(config))
 
 
 def _about(

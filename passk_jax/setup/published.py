@@ -11,11 +11,13 @@ import jax
 from passk_jax import config as configs
 from passk_jax.cli import config_file, config_folder
 from passk_jax.config import ExperimentConfig
+from passk_jax.errors import InputError
 from passk_jax.evaluation.other_tasks import is_config_file, split_names
 from passk_jax.models.hf.config import source_directory
 from passk_jax.runs.digests import digest
 from passk_jax.runs.saved_config import parse_mesh
 from passk_jax.setup.capacity import device_bytes
+from passk_jax.setup.model import check_positions
 from passk_jax.tasks import task_class
 
 _WEIGHTS = ('*.json', '*.safetensors')
@@ -79,6 +81,22 @@ def fit_to_devices(config: ExperimentConfig) -> ExperimentConfig:
     size = min(config.eval.batch_size or _CPU_BATCH, _CPU_BATCH)
     evaluation = dataclasses.replace(config.eval, batch_size=size)
     return dataclasses.replace(config, model=model, eval=evaluation)
+
+
+def check_lengths(config: ExperimentConfig) -> None:
+    """Checks that the model can address the longest prompt with its response.
+
+    Raises:
+        InputError: it cannot; the message names the flags of ``evaluate``.
+    """
+    try:
+        check_positions(config.model, config.data, config.sampling)
+    except InputError as error:
+        raise InputError(
+            f'{error}. A config file in --task sets data.max_prompt_tokens, which is '
+            f'{config.data.max_prompt_tokens}, as --task=configs/maze_tiny.py does; '
+            '--max_response_tokens sets the other'
+        ) from error
 
 
 def digest_weights(source: str) -> dict[str, str]:

@@ -3,6 +3,8 @@
 import jax
 import pytest
 
+from passk_jax.errors import InputError
+from passk_jax.models.hf import config as hf_config
 from passk_jax.setup import published
 from passk_jax.setup.published import published_config
 from tests import tiny
@@ -51,6 +53,16 @@ def test_what_a_cpu_changes_is_no_more_than_rounding():
     assert 0 < fitted.sampling.max_cache_bytes < memory
     assert 0 < fitted.eval.batch_size <= 8
     assert fitted.eval.num_responses == config.eval.num_responses
+
+
+def test_a_prompt_limit_beyond_the_model_names_what_evaluate_can_set(monkeypatch):
+    monkeypatch.setattr(hf_config, 'position_limit', lambda source: 100)
+    config = published_config('a/b', 'maze')
+    words = r"""(?x)model\.source='a/b'\ addresses\ 100: .*
+        A\ config\ file\ in\ --task\ sets\ data\.max_prompt_tokens,\ which\ is\ \d+,
+        .* --max_response_tokens\ sets"""
+    with pytest.raises(InputError, match=words):
+        published.check_lengths(config)
 
 
 def test_every_file_that_decides_a_model_is_digested(tmp_path):
