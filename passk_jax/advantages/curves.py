@@ -60,7 +60,7 @@ def count_array(num_correct: Any, *, num_rollouts: int) -> Int[Array, '*P']:
             raise InputError(
                 f'num_correct={impossible[0]} must lie in [0, {num_rollouts=}]'
             )
-    return counts
+    return counts.astype(jnp.int32)
 
 
 def group_odds(*, num_rollouts: int, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,8 +9,8 @@ The names of its parameters decide its kind:
   JAX traces, and returns ``[P, N]`` advantages.
 
 Every other parameter is a key of ``config.advantage``: one of the table, such as ``k``,
-or one with its own default. A config has a value for each key of the table, so a
-parameter of the table has the table's default, or none.
+or one with its own default. A config has a value for each key of the table; where that
+is the table's default but not the function's, ``make.py`` cannot tell what is meant.
 """
 
 import contextlib
@@ -94,9 +94,8 @@ def _parameter(
     """Returns the parameter of the table, or makes one from the function's default.
 
     Raises:
-        InputError: it has no name, or one that is taken or of the other kind; another
-            default than in the table; or it is not in the table and has no default of
-            numbers.
+        InputError: it has no name, or one that is taken or of the other kind; or it is
+            not in the table and has no default of numbers.
     """
     name, default = parameter.name, parameter.default
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -119,8 +118,12 @@ def _parameter(
     if declared and default is inspect.Parameter.empty:
         return declared
     if declared:
-        _check_default(default, declared, where)
-        return dataclasses.replace(declared, required=False)
+        if type(default) not in (int, float, str, tuple):
+            raise InputError(f'{where}: {name}={default!r} must have a plain default')
+        # 2 is as good as 2.0 where the table has a float.
+        if isinstance(declared.default, float) and isinstance(default, int):
+            default = float(default)
+        return dataclasses.replace(declared, default=default, required=False)
     numbers = default if isinstance(default, tuple) else (default,)
     if not all(type(x) in (int, float) and math.isfinite(x) for x in numbers):
         raise InputError(
@@ -128,18 +131,6 @@ def _parameter(
             'of config.advantage, so it needs a number, or some, as its default'
         )
     return Parameter(name, default, f'of {where}')
-
-
-def _check_default(default: Any, declared: Parameter, where: str) -> None:
-    """Checks that a function's default is that of the table, which configs state."""
-    kinds = (int, float, str, tuple)
-    if type(default) not in kinds or default != declared.default:
-        key = f'config.advantage.{declared.name}'
-        raise InputError(
-            f'{where}: the default {default!r} of {declared.name} would have no effect '
-            f'in a run: {key} exists for other estimators, and is {declared.default!r} '
-            f'unless set; rename the parameter, or give it no default and set {key}'
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 Programs call :func:`make_estimator`; runs call :func:`estimator_of_config`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passk_jax import plugins
@@ -105,8 +105,9 @@ def estimator_of_config(
         num_rollouts: N.
 
     Raises:
-        ValueError: an unknown name, or a key that is unknown, missing or bad; the
-            message has the dotted key.
+        ValueError: an unknown name, or a key that is unknown, missing or bad, or has
+            the table's default where a user's function has another; the message has
+            the dotted key.
     """
     own_values = own_parameters(name, parameters)
     in_table, row = all_parameters(), estimator_row(name)
@@ -119,8 +120,30 @@ def estimator_of_config(
     read = [f'advantage.{p.name}' for p in row.parameters if p in in_table]
     if missing := [key for key in read if key not in dotted]:
         raise InputError(f'missing keys {missing}, which {name} reads')
+    _check_defaults(name, row, parameters, in_table)
     for key, value in parameters.items():
         # Parameters that are not read need not fit N.
         limit = num_rollouts if key in own_values else None
         declared[key].check(value, num_rollouts=limit, section='advantage.')
     return make_estimator(name, num_rollouts=num_rollouts, **own_values)
+
+
+def _check_defaults(
+    name: str,
+    row: Estimator,
+    parameters: Mapping[str, Any],
+    in_table: Sequence[Parameter],
+) -> None:
+    """Raises InputError if the table's default would replace a user's own."""
+    defaults = {p.name: p.default for p in in_table}
+    for own in row.parameters:
+        if own.required or own in in_table or own.name not in defaults:
+            continue
+        value = parameters.get(own.name, own.default)
+        if value == defaults[own.name] != own.default:
+            key = f'advantage.{own.name}'
+            raise InputError(
+                f'{key}={value!r} is the default of other estimators, so the default '
+                f'{own.default!r} of {name} would have no effect; set {key}, rename '
+                'the parameter, or give it no default'
+            )

@@ -136,9 +136,9 @@ def override_flags(config: ConfigDict, arguments: Sequence[str]) -> flags.FlagVa
     for argument in arguments:
         option = re.match(r'--?(?:no)?config\.([^=]*)', argument)
         if option and option[1] not in (*keys, *sections):
+            words = configs.unknown_key(option[1], keys)
             remedy = _remedy(option[1], settings, arguments)
-            words = remedy or configs.unknown_key(option[1], keys)
-            raise InputError(f'{argument}: {words}')
+            raise InputError(f'{argument}: {words}{remedy}')
     values, argv = flags.FlagValues(), list(arguments)
     config_flags.DEFINE_config_dict('config', config, flag_values=values, sys_argv=argv)
     for name in values:
@@ -156,8 +156,8 @@ def _remedy(key: str, settings: dict[str, Any], arguments: Sequence[str]) -> str
     if section != 'advantage' or not plugins.is_place(name):
         return ''
     return (
-        f'unknown key {key}; only a config file can add a parameter of {name}: with '
-        f'config.unlocked(): config.advantage.{parameter} = ... (docs/plugins.md)'
+        f' Only a config file can add a parameter of {name}: with config.unlocked(): '
+        f'config.advantage.{parameter} = ... (docs/plugins.md)'
     )
 
 

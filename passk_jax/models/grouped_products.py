@@ -16,6 +16,7 @@ which takes 34 times the forward pass of a layer of Qwen3-30B-A3B.
 import functools
 import importlib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -226,8 +227,9 @@ def _outer_ragged(
     rows, *features = _TILES
     x, g = (jnp.pad(y, ((0, -len(y) % rows), (0, 0))) for y in (x, g))
     tiles = (min(a, b) for a, b in zip(features, (x.shape[1], g.shape[1]), strict=True))
+    precision = choose_precision(x, g)
     # The kernel has no argument for it.
-    with jax.default_matmul_precision(choose_precision(x, g)):
+    with jax.default_matmul_precision(precision) if precision else nullcontext():
         return kernels.tgmm(
             x.T,
             g,

@@ -123,7 +123,8 @@ def _boxes(ax: 'Axes') -> Boxes:
 
 def _along(start: np.ndarray, end: np.ndarray) -> Boxes:
     """Returns small boxes, four pixels apart, along a line between two points."""
-    num_boxes = 2 + int(math.dist(start, end) // 4)
+    # A line may end far outside the figure.
+    num_boxes = 2 + min(1000, int(math.dist(start, end) // 4))
     middles = np.linspace(start, end, num_boxes)
     return np.concatenate([middles - 1, middles + 1], axis=-1)
 

@@ -9,7 +9,7 @@ _BRACES = re.compile(r'\\.|[{}]', re.DOTALL)
 _BOX = re.compile(
     r'\\boxed(?![A-Za-z])\s*(?:(?P<brace>\{)'
     # One digit or letter is the box of TeX if the formula ends behind it.
-    r'|(?P<token>[0-9A-Za-z])\s*(?:\$(?![\w\\(])|\\\)|\\\])'
+    r'|(?P<token>[0-9A-Za-z])\s*(?:\$(?![\w\\(]|[-+,./:] *\d)|\\\)|\\\])'
     r'|[0-9\\]|[-+.(](?=[0-9\\])|$)'
 )
 

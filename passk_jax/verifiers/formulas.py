@@ -16,7 +16,8 @@ _FORMULA = re.compile(
     re.DOTALL,
 )
 _DOLLAR = re.compile(r'(?<!\\)\$')
-_JOINT = re.compile(r'(\s*,?\s*\b(?:and|or)\b\s*)')
+# Possessive, so that a run of blanks takes linear time.
+_JOINT = re.compile(r'((?<!\s)\s*+,?\s*+\b(?:and|or)\b\s*)')
 _LETTERS = re.compile(r'[^\W\d_]')
 _WORD = re.compile('[A-Za-z]{3,}')
 # A text with more words is a sentence, and stays as it is.
@@ -26,6 +27,8 @@ _SIGNS = r'\s,;:=%°€£¥，、；：'
 _PLAIN = re.compile(
     rf"[{_SIGNS}()\[\]]*|(?:[{_SIGNS}]|[^\W\d_](?:\.|['/-](?=[^\W\d_]))?)*"
 )
+# Behind a number these make another one: 5十 is 50.
+_FACTOR = re.compile(r'[十百千万亿億成半]|\b[KMB]\b')
 # Two formulas with nothing of this between them would run together.
 _APART = re.compile(r'[^\W\d_]|[,;=，、；]')
 _COMMA = re.compile(r'[,，、]\s*')
@@ -76,7 +79,7 @@ def _join_words(text: str) -> str:
     apart = all(map(_APART.search, before[1:]))
     words = _WORD.findall(' '.join(outside))
     is_clear = formulas and any(part.strip() for part in outside) and plain and apart
-    if not is_clear or len(words) > _MOST_WORDS:
+    if not is_clear or len(words) > _MOST_WORDS or _FACTOR.search(' '.join(outside)):
         return text
     # $5$,$600$ is no number.
     return _join(formulas, [_COMMA.sub(', ', part) for part in outside])

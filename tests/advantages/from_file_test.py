@@ -1,3 +1,5 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -176,30 +178,48 @@ def test_a_parameter_of_the_table_may_have_its_default_or_none(elsewhere):
 
 
 @pytest.mark.parametrize(
-    ('parameter', 'declared'),
+    ('parameter', 'declared', 'chosen'),
     [
-        ('gamma=1.0', 0.5),
-        ('weight=0.7', 0.1),
-        ('window=5', 10),
-        ('k=2', 4),
-        ('beta=None', 2.0),
-        ("aggregation='mean'", 'sum'),
-        ('pass_weights=[1]', (0.5, 0.5)),
+        ('gamma=1.0', 0.5, 2.0),
+        ('weight=0.7', 0.1, 0.7),
+        ('window=5', 10, 5),
+        ('k=2', 4, 2),
+        ("aggregation='mean'", 'sum', 'mean'),
     ],
 )
-def test_another_default_than_that_of_configs_is_refused(
-    parameter, declared, elsewhere
+def test_a_default_that_a_config_would_replace_is_refused(
+    parameter, declared, chosen, elsewhere
 ):
-    """A config states the table's, which would replace it without a word."""
+    """A config states the table's unless it is set."""
     key, _, default = parameter.partition('=')
     for inputs in ('num_correct', 'rewards'):
         (elsewhere / f'{inputs}.py').write_text(f'def f({inputs}, {parameter}): pass')
-        with pytest.raises(InputError) as error:
-            make_estimator(f'{inputs}.py:f', num_rollouts=N)
-        message = str(error.value)
-        assert f'line 1 (f): the default {default} of {key} would have no' in message
-        assert f'config.advantage.{key} exists for other' in message
-        assert f'is {declared!r} unless set; rename the parameter, or' in message
+        name = f'{inputs}.py:f'
+        words = rf'advantage\.{key}={declared!r} is the default of other estimators.*'
+        with pytest.raises(InputError, match=words + re.escape(f'{default} of {name}')):
+            estimator_of_config(name, IN_CONFIG | {key: declared}, num_rollouts=N)
+        row = estimator_row(name)
+        assert [repr(p.default) for p in row.parameters] == [default]
+    if key != 'aggregation':
+        source = f'def f(num_correct, {parameter}): return {key}, 0.0'
+        (elsewhere / 'own.py').write_text(source)
+        for have, want in (
+            (make_estimator('own.py:f', num_rollouts=N), float(default)),
+            (
+                estimator_of_config(
+                    'own.py:f', IN_CONFIG | {key: chosen}, num_rollouts=N
+                ),
+                float(chosen),
+            ),
+        ):
+            assert have(CORRECT * 1.0, CORRECT).max() == want
+
+
+def test_a_default_is_a_plain_value(elsewhere):
+    for file, parameter in (('a.py', 'beta=None'), ('b.py', 'pass_weights=[1]')):
+        (elsewhere / file).write_text(f'def f(num_correct, {parameter}): pass')
+        with pytest.raises(InputError, match='must have a plain default'):
+            make_estimator(f'{file}:f', num_rollouts=N)
 
 
 @pytest.mark.parametrize('kind', ['num_correct', 'rewards'])

@@ -110,10 +110,6 @@ def test_its_parameters_may_have_defaults(elsewhere):
             'line 5 (Mine.__init__) must take the parameters and nothing else: too',
         ),
         (
-            GOOD.replace('    splits', '    def __init__(self, p): pass\n    splits'),
-            'line 5 (Mine.__init__) must call super().__init__(params)',
-        ),
-        (
             GOOD.replace('    splits', '    class Params: pass\n    splits'),
             'line 4 (Mine): Params must be a frozen dataclass',
         ),

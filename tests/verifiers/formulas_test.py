@@ -1,8 +1,9 @@
 import doctest
+import time
 
 import pytest
 
-from passk_jax.verifiers import formulas
+from passk_jax.verifiers import formulas, mathematics
 
 
 def test_the_examples_of_the_docstrings_hold():
@@ -34,9 +35,23 @@ def test_formulas_and_words_are_one_formula(text, answer):
         # Numbers would run together.
         *('$12$$5$', '$5$ $000$', '$5$.$5$', '1$5$', '.$5$', r'$5$\text{ }$000$'),
         *(r'2\text{$5$ cm}', r'\text{$5$}2', r'\text{1$0$}', '\0$5$ cm'),
+        # The words make another number.
+        *('$5$十', '$5$成', '$5$ M'),
         # Signs with a meaning in formulas.
         *('- $5$', '$5$!', "$5$'", '$5$^$2$', r'\text{not $\frac{1}{2}$}'),
     ],
 )
 def test_an_unclear_text_stays_as_it_is(text):
     assert formulas.join_answer(text) == text
+
+
+@pytest.mark.parametrize(
+    'text', ['$5$ cm{}', '$5${}cm', '$5$ cm{}$6$', '$5$ and{}$6$', '$5${}and $6$']
+)
+def test_a_run_of_blanks_takes_no_time(text):
+    """A collapsed policy writes such runs, and nothing here has a deadline."""
+    begun = time.process_time()
+    for blank in ' \n':
+        formulas.join_answer(text.format(blank * 4000))
+        mathematics.judge(['7'], [rf'\boxed{{{text.format(blank * 4000)}}}'])
+    assert time.process_time() - begun < 2
