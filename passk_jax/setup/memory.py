@@ -89,8 +89,8 @@ def estimate_memory(
 def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
     """Counts the bytes of weights, and of moments and gradients of trained ones.
 
-    Moments and gradients are float32. With adapters, sampling copies the base, and a
-    warm start trains all of it.
+    Moments and gradients are float32. With adapters, sampling copies the base if it
+    casts any weight, and a warm start trains all of it.
     """
 
     def count(params: Mapping[str, jax.ShapeDtypeStruct]) -> int:
@@ -100,10 +100,11 @@ def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:
         return 3 * 4 * sum(x.size for x in params.values())
 
     weights = split_weights(policy, policies.param_shapes(policy, mesh))
-    frozen, needed = count(weights.frozen), count(weights.merged)
-    needed += count_training(weights.trained)
+    needed = count(weights.merged) + count_training(weights.trained)
     if policy.arch.lora is None:
         return needed
+    casts = any(x.dtype != policy.arch.dtype for x in weights.merged.values())
+    frozen = count(weights.frozen) if casts else 0
     if config.init.kind == 'warm_start':
         learner = dataclasses.replace(policy.base, frozen=frozenset(), frozen_dtype='')
         frozen = count_training(policies.param_shapes(learner, mesh))

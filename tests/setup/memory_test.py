@@ -27,9 +27,11 @@ def test_weights_count_with_their_averages_and_gradient(dtype, size):
     assert estimate(setup)['weights, optimizer and gradient'] == size * num_params
 
 
-def test_a_frozen_base_has_no_averages_but_a_copy_while_sampling():
+@pytest.mark.parametrize(('dtype', 'size'), [('float32', 4), ('bfloat16', 8)])
+def test_a_frozen_base_has_no_averages_but_a_copy_if_sampling_casts_it(dtype, size):
     settings = {'rank': 2, 'alpha': 4.0, 'targets': ('q_proj',)}
     lora = {f'model__lora__{name}': value for name, value in settings.items()}
+    lora['model__compute_dtype'] = dtype
     config = tiny.make_config(**lora, init__kind='scratch')
     setup = tiny.make_setup(config)
     shapes = policies.param_shapes(setup.policy, setup.mesh)
@@ -39,7 +41,7 @@ def test_a_frozen_base_has_no_averages_but_a_copy_while_sampling():
         for held in (True, False)
     )
     parts = memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
-    assert parts['weights, optimizer and gradient'] == 8 * base + 16 * adapters
+    assert parts['weights, optimizer and gradient'] == size * base + 16 * adapters
     # A warm start trains the base.
     config = tiny.make_config(**lora)
     parts = memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
