@@ -40,6 +40,7 @@ def log_probs(policy, params, prompts, tokens):
     return scores.log_probs
 
 
+@functools.partial(jax.jit, static_argnums=0)
 def hidden_state(policy, weights, prompts, tokens):
     """Decodes one token of each rollout."""
     P, N = tokens.shape
