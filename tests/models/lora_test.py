@@ -127,7 +127,8 @@ def test_learner_and_sampler_add_the_product_times_alpha_by_rank(network):
         policies.prepare_decoding(policy, params),
     ):
         have = hidden_state(policy, weights, prompts, tokens[:, :, 0])
-        np.testing.assert_allclose(have, of_merged, rtol=1e-5, atol=2e-5)
+        # Hidden states reach 9, and the two sum in another order.
+        np.testing.assert_allclose(have, of_merged, rtol=1e-5, atol=1e-4)
     together = lora.merge(params, policy.arch.lora, 'float32')
     jax.tree.map(
         functools.partial(np.testing.assert_allclose, atol=1e-6),
