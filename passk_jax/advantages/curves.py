@@ -259,7 +259,7 @@ def sum_abs_advantage(
     >>> float(sum_abs_advantage(c, *pass_at_1(c, num_rollouts=32), num_rollouts=32))
     32.0
     """
-    count_array(num_correct, num_rollouts=num_rollouts)
+    num_correct = count_array(num_correct, num_rollouts=num_rollouts)
     num_wrong = num_rollouts - num_correct
     return num_correct * jnp.abs(positive) + num_wrong * jnp.abs(negative)
 

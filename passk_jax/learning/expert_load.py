@@ -4,7 +4,7 @@ import jax
 from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from passk_jax.models.products import choose_precision
+from passk_jax.models.products import multiply_matrices
 
 EXPERT_TOKENS = 'expert_tokens'
 """The sum over tokens ``[L, E]`` that :func:`load_metrics` reduces."""
@@ -54,7 +54,7 @@ def balance_loss(
         factors: from :func:`balance_factors`.
     """
     mean, factors = probs.mean(axis=3), jax.lax.stop_gradient(factors)
-    values = jnp.matmul(mean, factors, precision=choose_precision(mean, factors))
+    values = multiply_matrices(mean, factors)
     return jnp.where(mask, values, 0.0).sum(axis=(1, 2))
 
 

@@ -16,7 +16,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax.models.chunks import map_chunks
-from passk_jax.models.products import choose_precision
+from passk_jax.models.products import multiply_matrices
 from passk_jax.sharding import local_size
 from passk_jax.types import Leaf
 
@@ -69,9 +69,8 @@ def attend(
 ) -> Float[Array, 'P N T J H']:
     """Attends from each problem's N sequences to their prefix and to themselves.
 
-    Both parts share one softmax: each part is summed unnormalised, under the common
-    maximum. So one matrix product with the prefix serves all N sequences, without a
-    copy.
+    Both parts share one softmax: each is summed unnormalised, under the common maximum.
+    So one matrix product with the prefix serves all N sequences, without a copy.
 
     If the queries have more than ``max_logits`` logits, they run in chunks that the
     backward pass recomputes. The result is the same.
@@ -167,7 +166,7 @@ def attend_masked(
 def _score(query: Float[Array, '*B M H'], part: KeyValues) -> Float[Array, '*B M S']:
     """Multiplies queries by keys; the logits are float32."""
     keys = part.keys.astype(query.dtype)
-    logits = _multiply(query, keys)
+    logits = multiply_matrices(query, keys, dtype=jnp.float32)
     return logits if part.scales is None else logits * part.scales[..., :1, :]
 
 
@@ -177,13 +176,5 @@ def _mix(
     """Sums values by their weights, in products of a dtype; the sums are float32."""
     if part.scales is not None:
         weights = weights * part.scales[..., 1:, :]
-    return _multiply(weights.astype(dtype), part.values.astype(dtype))
-
-
-def _multiply(
-    x: Float[Array, '*B M K'], y: Float[Array, '*B K S']
-) -> Float[Array, '*B M S']:
-    """Multiplies matrices; the sums are float32."""
-    return jnp.matmul(
-        x, y, precision=choose_precision(x, y), preferred_element_type=jnp.float32
-    )
+    operands = weights.astype(dtype), part.values.astype(dtype)
+    return multiply_matrices(*operands, dtype=jnp.float32)

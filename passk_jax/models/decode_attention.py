@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from passk_jax import sharding
 from passk_jax.models.attention import CACHE_AXES, PREFIX_AXES, KeyValues, attend_masked
-from passk_jax.models.products import choose_precision
+from passk_jax.models.products import contract
 
 _ROW_AXES = ('batch', 'rollouts')
 _LOWEST = float(jnp.finfo(jnp.float32).min)
@@ -295,12 +295,7 @@ def _kernel(
     ages = jnp.where(ages < 0, ages + num_slots, ages)
     seen = (ages < counts[...]) & (slot < num_slots)
     dtype = query.dtype
-    product = functools.partial(
-        jnp.einsum,
-        precision=choose_precision(query),
-        preferred_element_type=jnp.float32,
-    )
-    logits = product(f'cmh,c{key_axes}->cmb', query[...], keys[...].astype(dtype))
+    logits = contract(f'cmh,c{key_axes}->cmb', query[...], keys[...].astype(dtype))
     if scales:
         logits = logits * scales[0][:, :1]
     logits = jnp.where(seen[None], logits, _LOWEST)
@@ -312,7 +307,7 @@ def _kernel(
     if num_slots % width:
         # Memory past the end of the ring is undefined.
         block_values = jnp.where(number_slots(value_axes) < num_slots, block_values, 0)
-    summed = product(f'cmb,c{value_axes}->cmh', weighted.astype(dtype), block_values)
+    summed = contract(f'cmb,c{value_axes}->cmh', weighted.astype(dtype), block_values)
     mixed[...] = mixed[...] * scale + summed
     total[...] = total[...] * scale + weights.sum(axis=2, keepdims=True)
     top[...] = new_top

@@ -24,7 +24,7 @@ from jax import numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from passk_jax.errors import InputError
-from passk_jax.models.products import choose_precision, multiply
+from passk_jax.models.products import choose_precision, multiply, multiply_matrices
 
 Kernels = tuple[jax.Array, ...]
 """Gate, up ``[E, D, F]`` and down ``[E, F, D]`` of all experts or of a device's."""
@@ -109,17 +109,14 @@ def _blocks(
 def _forward_blocks(
     x: Float[Array, 'R D'], kernels: Kernels, sizes: Int[Array, 'E']
 ) -> Float[Array, 'R D']:
-    gate, up, down = kernels
+    (gate, up, down), dot = kernels, multiply_matrices
     width, count, place = _blocks(sizes, len(x))
     x = jnp.pad(x, ((0, width), (0, 0)))
 
     def run(i: jax.Array, ys: jax.Array) -> jax.Array:
         expert, first, _ = place(i)
         rows = jax.lax.dynamic_slice_in_dim(x, first, width)
-        y = _multiply(
-            _swiglu(_multiply(rows, gate[expert]), _multiply(rows, up[expert])),
-            down[expert],
-        )
+        y = dot(_swiglu(dot(rows, gate[expert]), dot(rows, up[expert])), down[expert])
         # The next expert's block overwrites rows that are its own.
         return jax.lax.dynamic_update_slice_in_dim(ys, y, first, 0)
 
@@ -133,7 +130,7 @@ def _backward_blocks(
     kernels: Kernels,
     sizes: Int[Array, 'E'],
 ) -> tuple[Float[Array, 'R D'], Float[Array, 'R'], Kernels]:
-    gate, up, down = kernels
+    (gate, up, down), dot = kernels, multiply_matrices
     width, count, place = _blocks(sizes, len(x))
     x, g = (jnp.pad(rows, ((0, width), (0, 0))) for rows in (x, g))
     weights = jnp.pad(weights, (0, width))
@@ -148,10 +145,10 @@ def _backward_blocks(
         real = jnp.arange(width) < size
         rows, w = take(x), jnp.where(real, take(weights), 0.0)
         grad_y = jnp.where(real[:, None], take(g), 0)
-        a, b = _multiply(rows, gate[expert]), _multiply(rows, up[expert])
-        u = _multiply(grad_y, down[expert].T)
+        a, b = dot(rows, gate[expert]), dot(rows, up[expert])
+        u = dot(grad_y, down[expert].T)
         h, grad_a, grad_b, of_weights = _pull_hidden(a, b, u, w)
-        of_rows = _multiply(grad_a, gate[expert].T) + _multiply(grad_b, up[expert].T)
+        of_rows = dot(grad_a, gate[expert].T) + dot(grad_b, up[expert].T)
         pairs = (rows, grad_a), (rows, grad_b), (h, _weighted(grad_y, w))
         write = jax.lax.dynamic_update_slice_in_dim
         return (
@@ -173,10 +170,6 @@ def _outer(x: Float[Array, 'B A'], g: Float[Array, 'B C']) -> Float[Array, 'A C'
     """Computes ``x.T @ g``, float32."""
     rows = ((0,), (0,)), ((), ())
     return multiply(x, g, rows, dtype=jnp.float32)
-
-
-def _multiply(x: Float[Array, 'B A'], y: Float[Array, 'A C']) -> Float[Array, 'B C']:
-    return jnp.matmul(x, y, precision=choose_precision(x, y))
 
 
 def _forward_ragged(

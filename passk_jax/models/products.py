@@ -22,6 +22,24 @@ def choose_precision(*factors: jax.Array) -> str | None:
     return 'highest' if all(x.dtype == jnp.float32 for x in factors) else None
 
 
+def multiply_matrices(x: jax.Array, y: jax.Array, *, dtype: Any = None) -> jax.Array:
+    """Computes ``jnp.matmul(x, y)``; ``dtype=None``: in that of the factors."""
+    return jnp.matmul(
+        x, y, precision=choose_precision(x, y), preferred_element_type=dtype
+    )
+
+
+def contract(subscripts: str, x: jax.Array, y: jax.Array) -> jax.Array:
+    """Computes ``jnp.einsum(subscripts, x, y)`` in float32."""
+    return jnp.einsum(
+        subscripts,
+        x,
+        y,
+        precision=choose_precision(x, y),
+        preferred_element_type=jnp.float32,
+    )
+
+
 def multiply(
     x: jax.Array, y: jax.Array, dimensions: Dimensions, *, dtype: Any
 ) -> jax.Array:
