@@ -89,9 +89,9 @@ def train(
     # Read the problems before making the first policy, which may take long.
     stage = configs.stage_at(stages, checkpoints.latest_step() or 0)
     verbs = make_verbs(setup, stage)
-    announce(setup, is_new=checkpoints.latest_step() is None)
     # Step 0 evaluates every split that is evaluated at all.
     splits = {s: setup.evaluation_batches(s) for s in splits_due(config, 0)}
+    announce(setup, splits, is_new=checkpoints.latest_step() is None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(jax.set_mesh(setup.mesh))
         guard = stack.enter_context(PreemptionGuard())

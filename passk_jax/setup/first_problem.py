@@ -4,14 +4,16 @@ This reveals a wrong field, a chat template that hides the question, or a verifi
 rejects the right answer, before any policy is made. A gold is a problem's right answer.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from absl import logging
 
 from passk_jax import plugins
-from passk_jax.data.batches import TokenizedProblems
+from passk_jax.data.batches import EvaluationBatches, TokenizedProblems
 from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.setup.checks import splits_due, warn_of_settings
+from passk_jax.setup.checks import warn_of_settings
 from passk_jax.setup.memory import warn_of_memory
 from passk_jax.setup.setup import Setup
 from passk_jax.tasks import Task, right_response
@@ -21,33 +23,43 @@ from passk_jax.verifiers.pool import CRASH, TIMEOUT
 _NOTHING_TO_JUDGE = 'the task has no right response that could be judged'
 
 
-def announce(setup: Setup, *, is_new: bool) -> None:
+def announce(
+    setup: Setup, splits: Mapping[str, EvaluationBatches], *, is_new: bool
+) -> None:
     """Warns of settings and memory, and shows the first problem of a new run.
 
-    Raises InputError if the task judges a gold wrong.
+    Args:
+        setup: that of the run.
+        splits: the problems that the run is evaluated on, by split.
+        is_new: whether the run has no checkpoint.
+
+    Raises:
+        InputError: the task judges a gold wrong.
     """
     warn_of_settings(setup.config)
     problems = setup.read_training()
     parts = setup.config, setup.policy, setup.mesh
     warn_of_memory(*parts, prompt_tokens=problems.width)
     if is_new:
-        _warn_of_shared(setup, problems)
+        _warn_of_shared(setup.task, problems, splits)
         shown = setup.task, problems, setup.tokenizer
         if error := show_first_problem(*shown, split='training'):
             raise InputError(error)
 
 
-def _warn_of_shared(setup: Setup, training: TokenizedProblems) -> None:
+def _warn_of_shared(
+    task: Task, training: TokenizedProblems, splits: Mapping[str, EvaluationBatches]
+) -> None:
     """Warns if problems of a user's task are trained on and evaluated.
 
     Tasks of this program keep their splits apart themselves.
     """
-    if not plugins.is_place(setup.task.name):
+    if not plugins.is_place(task.name):
         return
-    seen = {setup.task.content_hash(problem) for problem in training.source}
-    for split in set(splits_due(setup.config, 0)) - {'train'}:
-        problems = setup.problems(split)
-        if shared := sum(setup.task.content_hash(x) in seen for x in problems):
+    seen = {task.content_hash(problem) for problem in training.source}
+    for split in splits.keys() - {'train'}:
+        problems = splits[split].tokenized.source
+        if shared := sum(task.content_hash(x) in seen for x in problems):
             logging.warning(
                 'the training problems have %d of the %d problems of split %r, so its '
                 'evaluations measure memory too: put each problem into one split',

@@ -130,7 +130,9 @@ def test_an_own_task_that_evaluates_what_it_trains_on_warns(
     changes = {'eval.split': 'test', 'eval.final_split': 'test', 'init.kind': 'scratch'}
     config = tiny.make_config(**changes)
     config = dataclasses.replace(config, task=TaskConfig('own.py:Mine', {}))
-    first_problem.announce(tiny.make_setup(config), is_new=True)
+    setup = tiny.make_setup(config)
+    splits = {'test': setup.evaluation_batches('test')}
+    first_problem.announce(setup, splits, is_new=True)
     about_it = [text for text in texts if 'the training problems have' in text]
     assert len(about_it) == number
     assert all("have 1 of the 1 problems of split 'test'" in text for text in about_it)
