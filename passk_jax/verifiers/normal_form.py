@@ -132,7 +132,7 @@ COMMANDS = tuple(
         (r'\\begin\{[dr]?cases\}([^&]*)\\end\{[dr]?cases\}'
          r'|^\s*\\\{\s*\\begin\{(?:array|matrix)\}(?:\{[lcr]*\})?([^&]*)\\end\{[a-z]*\}\s*$',
          lambda match: (match[1] or match[2]).replace('\\\\', ', ')),
-        (r'(?<![A-Za-z])([A-Za-z])(\s*&?\s*=\s*&?[^&=\\]*+(?:\\[a-z]++[^&=\\]*+)*+)\\\\\s*'
+        (r'(?<![A-Za-z])([A-Za-z])(\s*&?\s*=\s*&?[^&=\\]*(?:\\[a-z][^&=\\]*)*)\\\\\s*'
          r'(?=(?!\1)[A-Za-z]\s*&?\s*=)', r'\1\2, '),
         (r'\\q?quad\s*(?=\(?[A-Za-z]\s*(?:=|\\(?:in|geq?|neq?)(?![a-z])))', ', '),
         (r'\\(?:begin|end)\{(?:aligned|align\*?|gathered|gather\*?|equation\*?|split'

@@ -1,8 +1,11 @@
 import doctest
+import pathlib
+import re
 import time
 
 import pytest
 
+import passk_jax
 from passk_jax.verifiers import normal_form as module
 from passk_jax.verifiers.normal_form import normal_form
 
@@ -99,3 +102,10 @@ def test_a_long_sum_of_fractions_takes_no_time():
     started = time.process_time()
     normal_form(text)
     assert time.process_time() - started < 1
+
+
+def test_no_pattern_repeats_a_group_possessively():
+    """Before Python 3.11.5, such a group matches too little (CPython's gh-106052)."""
+    possessive = re.compile(r'\)(?:[*+?]|\{\d*,?\d*\})\+|\(\?>')
+    for path in pathlib.Path(passk_jax.__file__).parent.rglob('*.py'):
+        assert not possessive.search(path.read_text()), path
