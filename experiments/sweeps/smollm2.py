@@ -13,9 +13,10 @@ argument ``source`` names another directory, or the hub's name of the model.
 A run takes one core for about an hour. Kill the sweep anywhere and repeat the command:
 it goes on where it stopped. ``--only='pass_at_1_*'`` and ``--seeds`` choose runs.
 
-On one GPU, ``smollm2.py:on=gpu`` with ``--jobs=8`` and the environment variable
-``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` trains eight runs at a time. The method is the
-same; batches of other sizes and TF32 products round otherwise.
+On one GPU, ``smollm2.py:on=gpu`` with ``--jobs=8`` trains eight runs at a time. Set
+``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` and
+``JAX_DEFAULT_MATMUL_PRECISION=tensorfloat32`` in the environment. The method is the
+same. Batches of other sizes and TF32 products round otherwise.
 
 The argument ``variant`` chooses other questions, of five seeds:
 

@@ -2,7 +2,9 @@
 
 By default, a TPU rounds float32 factors to bfloat16, and a GPU to TF32. The precision
 is an argument of every product, because ``jax.default_matmul_precision`` around a
-function does not reach its custom gradients: JAX traces their rules later.
+function does not reach its custom gradients: JAX traces their rules later. A default
+of the whole process reaches them, and decides: set the environment variable
+``JAX_DEFAULT_MATMUL_PRECISION=tensorfloat32`` for faster products on a GPU.
 """
 
 import functools
@@ -18,7 +20,9 @@ Dimensions = tuple[
 
 
 def choose_precision(*factors: jax.Array) -> str | None:
-    """Returns the argument ``precision`` of a product; ``None``: the default."""
+    """Returns the argument ``precision`` of a product; ``None``: JAX's default."""
+    if jax.config.values['jax_default_matmul_precision'] is not None:
+        return None
     return 'highest' if all(x.dtype == jnp.float32 for x in factors) else None
 
 

@@ -52,3 +52,17 @@ def test_only_float32_factors_ask_for_more():
     x = jnp.ones((2, 2))
     assert products.choose_precision(x, x) == 'highest'
     assert products.choose_precision(x, x.astype('bfloat16')) is None
+
+
+def test_a_default_of_the_process_decides():
+    policy = oracle.tiny_policy()
+    params = oracle.random_params(policy)
+    prompts, tokens, lengths = oracle.random_batch(vocab_size=16)
+    loss = oracle.loss_of(policy, prompts, tokens, lengths)
+    jax.config.update('jax_default_matmul_precision', 'tensorfloat32')
+    try:
+        traced = jax.jit(jax.grad(loss)).trace(params)
+        text = traced.lower(lowering_platforms=('cuda',)).as_text()
+    finally:
+        jax.config.update('jax_default_matmul_precision', None)
+    assert {precision for _, precision in precisions(text)} == {'HIGH'}
