@@ -233,7 +233,9 @@ class Builder:
         with jax.sharding.use_abstract_mesh(self.mesh.abstract_mesh):
             traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
         inputs = zip(traced.jaxpr.invars, jax.tree.leaves(arguments), strict=True)
-        specs = {x: argument.sharding.spec for x, argument in inputs}
+        specs: dict[Any, PartitionSpec] = {
+            x: argument.sharding.spec for x, argument in inputs
+        }
         specs |= {
             equation.outvars[0]: equation.params['sharding'].spec
             for equation in traced.eqns
