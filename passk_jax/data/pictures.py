@@ -121,9 +121,21 @@ def _open(picture: Picture) -> PIL.Image.Image:
         file = picture if isinstance(picture, str) else io.BytesIO(picture)
         with PIL.Image.open(file) as image:
             image.load()
-            return PIL.ImageOps.exif_transpose(image).convert('RGB')
+            return _on_white(PIL.ImageOps.exif_transpose(image))
     except Exception as e:  # PIL's decoders raise many kinds for damaged files.
         raise InputError(f'{where} cannot be read: {" ".join(str(e).split())}') from e
+
+
+def _on_white(image: PIL.Image.Image) -> PIL.Image.Image:
+    """Converts a picture to three colors.
+
+    What is transparent shows white, as in transformers. The colors of such parts are
+    arbitrary: often black, as the lines of a drawing are.
+    """
+    if not image.has_transparency_data:
+        return image.convert('RGB')
+    page = PIL.Image.new('RGBA', image.size, 'white')
+    return PIL.Image.alpha_composite(page, image.convert('RGBA')).convert('RGB')
 
 
 def thumbnail(picture: Picture) -> str:

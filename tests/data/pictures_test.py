@@ -81,6 +81,26 @@ def test_a_picture_is_upright_and_has_three_colors():
     )
 
 
+def test_what_is_transparent_shows_white():
+    # Black where it is opaque, in each form that files have.
+    opaque = drawn(24, 24)[:, :, :1] > 128
+    gray, alpha = np.zeros((24, 24, 1), np.uint8), opaque.astype(np.uint8) * 255
+    numbers, file = PIL.Image.fromarray(opaque[:, :, 0].astype(np.uint8)), io.BytesIO()
+    numbers.putpalette([0] * 6)
+    numbers.save(file, 'PNG', transparency=0)
+    key = np.where(opaque, 0, [1, 2, 3]).astype(np.uint8)
+    pictures = [
+        encoded(np.dstack([gray, gray, gray, alpha])),
+        encoded(np.dstack([gray, gray, gray, alpha]), 'WEBP', lossless=True),
+        encoded(np.dstack([gray, alpha])),
+        encoded(key, transparency=(1, 2, 3)),
+        file.getvalue(),
+    ]
+    want = PROCESSOR.read(np.repeat(255 - alpha, 3, axis=2))
+    for picture in pictures:
+        np.testing.assert_array_equal(PROCESSOR.read(picture), want)
+
+
 def problem(*images, text='what?', number=3):
     return Problem(number, text, {}, 'any', images=images)
 
