@@ -25,7 +25,7 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf.adapters import write_adapters
-from passk_jax.models.hf.processor import PROCESSOR, processor_fields
+from passk_jax.models.hf.processor import PROCESSOR, processor_fields, stored_fields
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.models.lora import merge, without_adapters
 from passk_jax.models.policy import Params
@@ -154,7 +154,7 @@ def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
 def _processor(setup: Setup, vision: Vision) -> dict[str, Any]:
     """Returns ``preprocessor_config.json``: the source's, or the run's."""
     if source := setup.config.model.source:
-        return _read(source, PROCESSOR)
+        return stored_fields(source)
     assert setup.reader.processor is not None  # The policy has a tower.
     return processor_fields(setup.reader.processor, vision)
 

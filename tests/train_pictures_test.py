@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 
 import jax
 import numpy as np
@@ -18,6 +17,7 @@ from passk_jax.models import policy as policies
 from passk_jax.models.frozen import read_pictures
 from passk_jax.models.hf import weights
 from passk_jax.models.hf.config import arch_from_hf
+from passk_jax.models.hf.processor import stored_fields
 from passk_jax.runs import checkpoints
 from tests import tiny
 from tests.models.hf import oracle as hf_oracle
@@ -152,12 +152,8 @@ def test_an_export_generates_as_the_run(finished, tmp_path):
         remat=config.model.remat,
         attention='plain',
     ) == dataclasses.replace(setup.policy.arch, attention='plain')
-    name = 'preprocessor_config.json'
-    fields, want = (
-        json.loads((x / name).read_text())
-        for x in (out, pathlib.Path(config.model.source))
-    )
-    assert fields == want
+    fields = json.loads((out / 'preprocessor_config.json').read_text())
+    assert fields == stored_fields(config.model.source)
     batches = setup.evaluation_batches('test')
     (problems, prompts), valid = next(iter(batches))
     T = config.sampling.max_response_tokens

@@ -18,12 +18,15 @@ from passk_jax.config import ModelConfig
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models.hf.config import read_json, source_directory
-from passk_jax.models.hf.processor import PROCESSOR
+from passk_jax.models.hf.processor import FILES as PROCESSOR_FILES
 from passk_jax.models.tokenizer import TOKENIZER_FILES
 from passk_jax.runs.digests import digest
 
 _NAME = 'sources.json'
-_FILES = ('config.json', 'generation_config.json', PROCESSOR, *TOKENIZER_FILES)
+_FILES = (
+    *('config.json', 'generation_config.json'),
+    *(*PROCESSOR_FILES, *TOKENIZER_FILES),
+)
 
 Digests = dict[str, dict[str, str]]
 
@@ -90,8 +93,8 @@ def _check(workdir: pathlib.Path, now: Digests) -> None:
                 f'{workdir / _NAME} has no digests of {source!r}: restore it, or '
                 'remove it and train with --accept_loss'
             )
-        # Older runs have no digest of this file, and may resume.
-        new = {k: x for k, x in new.items() if k in old or k != PROCESSOR}
+        # Older runs have no digest of these files, and may resume.
+        new = {k: x for k, x in new.items() if k in old or k not in PROCESSOR_FILES}
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(
                 f'{changed} of {source!r} changed since the run in {workdir} began: '

@@ -73,12 +73,13 @@ def test_a_file_that_changed_came_or_went_is_named(source, tmp_path, file, text)
         check_sources(tmp_path, model)
 
 
-def test_the_processor_of_pictures_is_remembered_by_new_runs(source, tmp_path):
-    file, model = source / 'preprocessor_config.json', model_of(source)
+@pytest.mark.parametrize('kind', ['processor', 'preprocessor'])
+def test_the_processor_of_pictures_is_remembered_by_new_runs(kind, source, tmp_path):
+    file, model = source / f'{kind}_config.json', model_of(source)
     file.write_text('{"patch_size": 14}')
     remember_sources(tmp_path, model, begun=False)
     file.write_text('{"patch_size": 16}')
-    with pytest.raises(ValueError, match=r"'preprocessor_config.json'\] of .* ch"):
+    with pytest.raises(ValueError, match=rf"'{kind}_config.json'\] of .* ch"):
         check_sources(tmp_path, model)
     # That of an earlier version had no digest of it.
     old = json.loads((tmp_path / 'sources.json').read_text())

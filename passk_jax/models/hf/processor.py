@@ -1,5 +1,9 @@
-"""Reads and writes ``preprocessor_config.json``: how pictures become patches."""
+"""Reads and writes ``preprocessor_config.json``: how pictures become patches.
 
+transformers 5 saves these fields as ``image_processor`` of ``processor_config.json``.
+"""
+
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +13,9 @@ from passk_jax.models.arch import Vision
 from passk_jax.models.hf.config import read_json, source_directory
 
 PROCESSOR = 'preprocessor_config.json'
+_ALL = 'processor_config.json'
+FILES = (PROCESSOR, _ALL)
+"""Files that may describe a model's processor."""
 # Field -> the only supported value, also of an absent field. 3 is bicubic.
 _FIXED: Mapping[str, Any] = {
     **{'do_resize': True, 'do_rescale': True, 'do_normalize': True},
@@ -74,8 +81,7 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
     Raises:
         InputError: no such file, or a field that is absent, unknown or not supported.
     """
-    path = source_directory(source, [PROCESSOR]) / PROCESSOR
-    fields = read_json(path)
+    path, fields = _read(source)
     with prefixed(path):
         fixed = {
             **_FIXED,
@@ -97,6 +103,26 @@ def read_processor(source: str, vision: Vision, *, max_pixels: int = 0) -> Proce
         if not min(std) > 0:
             raise InputError(f'image_std={list(std)} must be positive')
         return Processor(vision.patch_size, vision.merge_size, least, most, mean, std)
+
+
+def stored_fields(source: str) -> dict[str, Any]:
+    """Returns the fields of a model's processor, as its file has them.
+
+    Raises:
+        InputError: the model has no such file.
+    """
+    return _read(source)[1]
+
+
+def _read(source: str) -> tuple[pathlib.Path, dict[str, Any]]:
+    """Reads the fields, from the same file as transformers if there are two."""
+    directory, name = source_directory(source, FILES), 'image_processor'
+    path = directory / _ALL
+    if path.is_file() and name in (parts := read_json(path)):
+        if not isinstance(fields := parts[name], dict):
+            raise InputError(f'{path}: {name}={fields!r} must be an object')
+        return path, fields
+    return directory / PROCESSOR, read_json(directory / PROCESSOR)
 
 
 def _check_names(fields: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:

@@ -1,9 +1,12 @@
 import json
 
 import pytest
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import (
+    Qwen2VLImageProcessorPil,
+)
 
 from passk_jax.data.pictures import Processor
-from passk_jax.models.hf.processor import read_processor
+from passk_jax.models.hf.processor import read_processor, stored_fields
 from tests.models import oracle
 
 # As published with Qwen3-VL, but for the size of a patch.
@@ -75,6 +78,35 @@ def test_fields_that_change_no_patch_may_be_there(tmp_path):
 def test_what_is_not_honored_is_refused(changes, words, tmp_path):
     with pytest.raises(ValueError, match=rf'preprocessor_config.json: .*{words}'):
         read(tmp_path, **changes)
+
+
+def test_the_file_of_transformers_5_is_read_first(tmp_path):
+    others = read(tmp_path)
+    # As AutoProcessor saves it.
+    sizes = {name: FIELDS[name] for name in ('patch_size', 'merge_size', 'image_mean')}
+    limits = {'shortest_edge': 64, 'longest_edge': 1024}
+    theirs = Qwen2VLImageProcessorPil(**sizes, size=limits, image_std=[0.1, 0.2, 0.3])
+    parts = {'image_processor': theirs.to_dict(), 'processor_class': 'Qwen3VLProcessor'}
+    path = tmp_path / 'processor_config.json'
+    path.write_text(json.dumps(parts))
+    want = Processor(4, 2, 64, 1024, (0.5, 0.5, 0.5), (0.1, 0.2, 0.3))
+    assert read_processor(str(tmp_path), oracle.VISION) == want != others
+    assert stored_fields(str(tmp_path))['image_std'] == [0.1, 0.2, 0.3]
+    (tmp_path / 'preprocessor_config.json').unlink()
+    assert read_processor(str(tmp_path), oracle.VISION) == want
+    path.write_text('{"image_processor": {"patch_size": 14}}')
+    with pytest.raises(ValueError, match=r'/processor_config.json: patch_size=14; onl'):
+        read_processor(str(tmp_path), oracle.VISION)
+    path.write_text('{"image_processor": [1]}')
+    with pytest.raises(ValueError, match=r'image_processor=\[1\] must be an object'):
+        read_processor(str(tmp_path), oracle.VISION)
+
+
+def test_an_older_file_beside_it_counts(tmp_path):
+    want = read(tmp_path)
+    path = tmp_path / 'processor_config.json'
+    path.write_text('{"processor_class": "Qwen3VLProcessor"}')
+    assert read_processor(str(tmp_path), oracle.VISION) == want
 
 
 def test_without_a_file_there_is_no_processor(tmp_path):

@@ -1,5 +1,6 @@
 """A directory as on the hub: random model, byte-level tokenizer, chat template."""
 
+import json
 import pathlib
 from typing import Any
 
@@ -60,7 +61,12 @@ def make_source(
     )
     if family_of(family).vision:
         processor = Qwen2VLImageProcessorPil(**PROCESSOR)
-        processor.save_pretrained(directory)
+        if family == 'qwen3_vl':
+            # As AutoProcessor of transformers 5 saves it; others as published.
+            text = json.dumps({'image_processor': processor.to_dict()})
+            (directory / 'processor_config.json').write_text(text)
+        else:
+            processor.save_pretrained(directory)
     model.generation_config = transformers.GenerationConfig(
         do_sample=True, temperature=0.6, top_p=0.9, eos_token_id=[256, 258]
     )
