@@ -7,6 +7,7 @@ and targets. The base is not in the directory.
 
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +18,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.hf import save, weights
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.lora import is_adapter
-from passk_jax.models.parameters import Table
+from passk_jax.models.parameters import STACKS, Parameter, Table
 from passk_jax.models.policy import Params, Policy, param_shapes
 from passk_jax.models.transformer import Transformer
 
@@ -49,7 +50,8 @@ def load_adapters(policy: Policy, source: str, mesh: Mesh) -> Params:
     if not (directory / file).is_file():
         raise InputError(f'{directory} has no {file}: save it with safetensors')
     shapes = {k: x for k, x in param_shapes(policy, mesh).items() if is_adapter(k)}
-    return weights.read_tensors(directory, [directory / file], [_table(policy)], shapes)
+    tables = list(map(_of_adapters, weights.stored_tables(policy.arch)))
+    return weights.read_tensors(directory, [directory / file], tables, shapes)
 
 
 def write_adapters(
@@ -93,7 +95,7 @@ def _fields(policy: Policy, base: str) -> dict[str, Any]:
         'r': lora.rank,
         'lora_alpha': lora.alpha,
         'lora_dropout': 0.0,
-        'target_modules': _modules(_table(policy)),
+        'target_modules': _targets(policy),
         'bias': 'none',
         'fan_in_fan_out': False,
     }
@@ -101,14 +103,43 @@ def _fields(policy: Policy, base: str) -> dict[str, Any]:
 
 def _table(policy: Policy) -> Table:
     """Returns the rows of the adapters, with PEFT's names of tensors."""
-    rows = Transformer.parameters(policy.arch)
-    return {k: row.within(_PREFIX) for k, row in rows.items() if is_adapter(k)}
+    return _of_adapters(Transformer.parameters(policy.arch))
 
 
-def _modules(table: Table) -> list[str]:
-    """Returns the last parts of the adapted matrices' names."""
-    names = [row.tensor.split('.')[-3] for row in table.values()]
-    return sorted(set(names))
+def _of_adapters(table: Table) -> Table:
+    return {k: row.within(_PREFIX) for k, row in table.items() if is_adapter(k)}
+
+
+def _targets(policy: Policy) -> list[str]:
+    """Names the adapted matrices, for PEFT, which adapts all whose names end so.
+
+    Matrices of the tower may be called like those of the decoder: then the names have
+    the layers, too.
+    """
+    table = Transformer.parameters(policy.arch)
+    adapted = {_matrix(row) for k, row in table.items() if is_adapter(k)}
+    others = {_numbered(_matrix(row)) for row in table.values()}
+    others -= set(map(_numbered, adapted))
+    targets = set()
+    for matrix in adapted:
+        parts = matrix.split('.')
+        ends = ('.'.join(parts[-n:]) for n in range(1, len(parts) + 1))
+        end = next(x for x in ends if not any(_ends(y, _numbered(x)) for y in others))
+        targets |= {end.format(layer=i) for i in range(policy.arch.num_layers)}
+    return sorted(targets)
+
+
+def _matrix(row: Parameter) -> str:
+    """Names the matrix of a row, without the adapter's part of the name."""
+    return re.sub(r'(\.lora_[AB])?\.weight$', '', row.tensor)
+
+
+def _numbered(name: str) -> str:
+    return name.format(**dict.fromkeys(STACKS, 0))
+
+
+def _ends(name: str, end: str) -> bool:
+    return f'.{name}'.endswith(f'.{end}')
 
 
 def _check(path: pathlib.Path, policy: Policy) -> None:
@@ -121,9 +152,11 @@ def _check(path: pathlib.Path, policy: Policy) -> None:
         raise InputError(f'{path} has {changed}: only plain LoRA is read')
     stated = fields.get('target_modules')
     targets = stated if isinstance(stated, list) else [stated]
-    ours = _modules(_table(policy))
-    theirs = {str(x).rpartition('.')[2] for x in targets}
-    same_targets = isinstance(stated, str) or theirs == set(ours)
+    ours, theirs = (
+        {str(x).rpartition('.')[2] for x in names}
+        for names in (_targets(policy), targets)
+    )
+    same_targets = isinstance(stated, str) or theirs == ours
     same = (fields.get('r'), fields.get('lora_alpha')) == (lora.rank, lora.alpha)
     if not (same and same_targets):
         raise InputError(

@@ -20,6 +20,7 @@ from passk_jax.models.hf import adapters
 from passk_jax.models.lora import Lora, is_adapter, merge
 from tests.models import oracle
 from tests.models.hf import oracle as hf_oracle
+from tests.slow import slow_values
 
 LORA = Lora(rank=3, alpha=12.0, targets=('all-linear',))
 LENGTHS = (9, 3, 14)
@@ -68,6 +69,39 @@ def test_peft_reads_what_we_write(family, tmp_path):
     assert hf_oracle.logits_error(whole, policy.base, merged, prompts()) < 1e-5
     base = {k: x for k, x in params.items() if not is_adapter(k)}
     assert hf_oracle.logits_error(whole, policy, base, prompts()) > 0.1
+
+
+@pytest.mark.parametrize('family', slow_values(FAMILIES, quick=['qwen2_5_vl']))
+@pytest.mark.parametrize('targets', [('all-linear',), ('mlp.up_proj', 'v_proj')])
+def test_the_targets_name_the_adapted_matrices_alone(targets, family, tmp_path):
+    if 'num_experts' in FAMILIES[family].sizes:
+        targets = [x for x in targets if not x.startswith('mlp')]
+    model = make_model(family, tmp_path)
+    policy, params = read(tmp_path / 'base', Lora(3, 12.0, tuple(targets)))
+    write(policy, params, tmp_path / 'ours')
+    fields = json.loads((tmp_path / 'ours/adapter_config.json').read_text())
+    stored = safetensors.numpy.load_file(tmp_path / 'ours/adapter_model.safetensors')
+    ends = tuple(f'.{target}' for target in fields['target_modules'])
+    # As PEFT finds them.
+    found = {name for name, _ in model.named_modules() if f'.{name}'.endswith(ends)}
+    names = {f'base_model.model.{x}.lora_{y}.weight' for x in found for y in 'AB'}
+    assert stored.keys() == names
+    mesh = hf_oracle.one_device()
+    assert adapters.load_adapters(policy, str(tmp_path / 'ours'), mesh)
+
+
+def test_older_names_of_tensors_are_read(tmp_path):
+    make_model('qwen2_5_vl', tmp_path)
+    policy, params = read(tmp_path / 'base')
+    write(policy, params, tmp_path / 'ours')
+    path = tmp_path / 'ours/adapter_model.safetensors'
+    stored = safetensors.numpy.load_file(path)
+    older = {k.replace('.language_model.', '.'): x for k, x in stored.items()}
+    assert older.keys().isdisjoint(stored)
+    safetensors.numpy.save_file(older, path)
+    mesh = hf_oracle.one_device()
+    for name, x in adapters.load_adapters(policy, str(path.parent), mesh).items():
+        np.testing.assert_array_equal(x, params[name])
 
 
 @pytest.mark.parametrize('family', ['llama', 'qwen2'])
