@@ -344,8 +344,9 @@ class VisionTower(nnx.Module):
         shapes: Int[Array, 'P X 2'],
     ) -> Float[Array, 'P 1 X D']:
         """Embeds patches and their places in a position table that spans a picture."""
-        # All frames of a still picture are equal.
-        weight = self.patch_kernel[...].sum(axis=1).reshape(-1, self.vision.embed_dim)
+        # All frames of a still picture are equal; a bfloat16 sum would be rounded.
+        weight = self.patch_kernel[...].astype(jnp.float32).sum(axis=1)
+        weight = weight.reshape(-1, self.vision.embed_dim)
         x = (patches[:, None].astype(self.dtype),)
         (x,) = project(x, weight, 1, (None, 'embed'))
         if self.patch_bias is None or self.position_embedding is None:

@@ -129,6 +129,17 @@ def test_neither_pads_nor_other_pictures_change_a_feature(family):
     assert np.abs(have[0, :, :40] - changed[0, :, :40]).max() > 0.1
 
 
+@pytest.mark.parametrize('family', ['qwen3_vl', 'qwen2_5_vl'])
+def test_weights_held_in_bfloat16_are_not_rounded_further(family):
+    graphdef, state = nnx.split(make_pair(family)[1])
+    short = jax.tree.map(lambda x: x.astype('bfloat16'), state)
+    wide = jax.tree.map(lambda x: x.astype('float32'), short)
+    have, want = (
+        features(nnx.merge(graphdef, x), make_images()) for x in (short, wide)
+    )
+    np.testing.assert_array_equal(have, want)
+
+
 @pytest.mark.slow
 def test_attention_in_chunks_is_that_at_once(monkeypatch):
     _, tower = make_pair()
