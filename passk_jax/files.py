@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import stat
+import sys
 import tempfile
 from collections.abc import Collection
 from typing import Any
@@ -32,7 +33,8 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Writes a file atomically, even if the process crashes.
 
     A symbolic link stays: its target is replaced. Devices and pipes are written
-    directly, as a shell does.
+    directly, as a shell does. So is a file that the output of this process goes to,
+    as ``/dev/stdout`` may be: what it already has stays.
 
     Args:
         path: the file, replaced if it exists; its directory must exist.
@@ -42,6 +44,9 @@ def atomic_write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         OSError: the file cannot be written; an old file stays as it was.
     """
     path = pathlib.Path(path)
+    if stream := _standard_stream(path):
+        _write_to(stream, content)
+        return
     if not _replaceable(path):
         path.write_bytes(content)
         return
@@ -119,6 +124,24 @@ def _replaceable(path: pathlib.Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
         return True
+
+
+def _standard_stream(path: pathlib.Path) -> int:
+    """Returns 1 or 2, the output of this process that goes to a file, or 0."""
+    for stream in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(path.stat(), os.fstat(stream)):
+                return stream
+    return 0
+
+
+def _write_to(stream: int, content: bytes) -> None:
+    """Writes where an output of this process stands, after what it has printed."""
+    printed = sys.stdout if stream == 1 else sys.stderr
+    if printed is not None:
+        printed.flush()
+    with os.fdopen(os.dup(stream), 'wb') as output:
+        output.write(content)
 
 
 def is_bucket(value: Any) -> bool:

@@ -80,6 +80,22 @@ def test_a_link_stays_and_what_it_names_is_replaced(tmp_path):
     assert os.listdir(target.parent) == ['a.txt']
 
 
+@pytest.mark.parametrize('stream', [1, 2])
+def test_what_an_output_already_has_stays(tmp_path, stream):
+    path, before = tmp_path / 'all.txt', os.dup(stream)
+    path.write_text('first\n')
+    with path.open('ab') as appended:
+        os.dup2(appended.fileno(), stream)
+    try:
+        files.check_writable(f'/dev/fd/{stream}')
+        files.atomic_write_text(f'/dev/fd/{stream}', 'second\n')
+        files.atomic_write_text(path, 'third\n')
+    finally:
+        os.dup2(before, stream)
+        os.close(before)
+    assert path.read_text() == 'first\nsecond\nthird\n'
+
+
 def test_the_error_of_a_write_is_not_lost_in_cleaning_up(tmp_path, monkeypatch):
     def fail(path):
         raise OSError(5, 'Input/output error', str(path))
