@@ -18,7 +18,6 @@ planning/utilization.py the rates per chip.
 import functools
 import math
 import pathlib
-import re
 import resource
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -99,7 +98,6 @@ class RunLog:
         self._progress = Progress(steps, initial=start, description=name)
         self._pending: Callable[[], None] = lambda: None
         self._rates: Rates = lambda draws, seconds: {}
-        self._progress_metrics: dict[str, float] = {}
         self._evaluated: tuple[int, dict[str, float]] = (start, {})
         self._report_is_old, self._reporter = False, Reporter(workdir)
         self._phases = Phases.of(config)
@@ -178,10 +176,7 @@ class RunLog:
                 warn_of_missing_signal(f'{split} before step 0', rows)
         self._writer.write(step, line, split=split)
         self._writer.write_evaluation(split, step, rows)
-        powers = [k for k in values if re.fullmatch(r'pass_at_\d+', k)]
-        self._progress_metrics = {
-            f'eval_{k}': values[k] for k in (powers[0], powers[-1])
-        }
+        self._progress.evaluation(step, split, values)
         metrics_of_split = {f'{split}/{name}': value for name, value in values.items()}
         self._evaluated = (step, self.evaluated(step) | metrics_of_split)
         self._report_is_old = True
@@ -246,8 +241,7 @@ class RunLog:
         if slowest := self._phases.slowest(step):
             timing['slowest_process'], timing['slowest_behind'] = slowest
         self._writer.write_timing(step, timing | memory_high_water())
-        summary = {'reward': values['reward'], **self._progress_metrics}
-        summary['entropy'] = float(values['entropy'])
+        summary = {name: float(values[name]) for name in ('reward', 'entropy')}
         self._progress.update(step + 1, **summary, tokens_per_second=rate)
 
     def _warn_of_missing_signal(

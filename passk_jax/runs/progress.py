@@ -6,7 +6,7 @@ Only process 0 shows it. Nothing is written to the run directory.
 import datetime
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 import jax
@@ -45,6 +45,7 @@ class Progress:
         self._between, self._clock = seconds_between_lines, clock
         self._bar: tqdm.tqdm | None = None
         self._values = ''
+        self._evaluated, self._evaluation = -1, ''
         self._started: tuple[int, float] | None = None
         self._last_line: tuple[int, float] | None = None
 
@@ -67,6 +68,24 @@ class Progress:
         elif self._last_line is not None and self._last_line[0] != self._step:
             self._write_line()
 
+    def evaluation(self, step: int, split: str, values: Mapping[str, float]) -> None:
+        """Shows an evaluation's smallest and largest pass@k in all later lines.
+
+        Of several splits at a step, the first stays, so that lines can be compared. An
+        evaluation after the last step, which no update follows, gets its own line.
+        """
+        if jax.process_index() != 0:
+            return
+        names = (name.removeprefix('pass_at_') for name in values)
+        ks = sorted(int(name) for name in names if name.isdigit())
+        shown = _join(
+            {f'{split}_pass_at_{k}': values[f'pass_at_{k}'] for k in (ks[0], ks[-1])}
+        )
+        if step != self._evaluated:
+            self._evaluated, self._evaluation = step, shown
+        if step == self._total:
+            logging.info('%s after step %d: %s', self._description, step, shown)
+
     def update(self, step: int, **values: float) -> None:
         """Shows that ``step`` steps are done, and the values in their order.
 
@@ -74,9 +93,7 @@ class Progress:
         """
         if jax.process_index() != 0:
             return
-        self._values = ', '.join(
-            f'{_title(name)} {format_value(value)}' for name, value in values.items()
-        )
+        self._values = ', '.join(filter(None, (self._evaluation, _join(values))))
         done, self._step = step - self._step, step
         if self._bar is not None:
             self._bar.set_postfix_str(self._values, refresh=False)
@@ -104,6 +121,10 @@ class Progress:
             remaining = round((self._total - self._step) * seconds / steps)
             parts.append(f'ETA {datetime.timedelta(seconds=remaining)}')
         logging.info('%s', ', '.join(parts))
+
+
+def _join(values: Mapping[str, float]) -> str:
+    return ', '.join(f'{_title(key)} {format_value(x)}' for key, x in values.items())
 
 
 def _title(name: str) -> str:

@@ -81,6 +81,25 @@ def test_the_end_is_not_said_twice_and_an_empty_loop_says_nothing(lines):
     assert len(lines) == 1
 
 
+def test_evaluations_are_shown_with_their_split_which_stays_the_same(lines):
+    # As a line of metrics.jsonl has them, in the order of their names.
+    values = {'pass_at_1': 0.25, 'pass_at_1_low': 0.0, 'pass_at_16': 0.75}
+    values |= {'pass_at_2': 0.5, '5x5/pass_at_1': 0.0}
+    progress, _ = _off_terminal(_Clock(), total=2, initial=0)
+    with progress:
+        progress.evaluation(0, 'validation', values)
+        progress.evaluation(0, 'test', {'pass_at_1': 0.125})
+        progress.update(1, reward=0.5)
+        progress.evaluation(2, 'validation', values)
+        progress.evaluation(2, 'test', {'pass_at_1': 0.125})
+    shown = 'validation pass@1 0.250, validation pass@16 0.750'
+    assert lines == [
+        f'training 1/2, {shown}, reward 0.500',
+        f'training after step 2: {shown}',
+        'training after step 2: test pass@1 0.125',
+    ]
+
+
 def test_on_a_terminal_it_is_a_bar_and_no_lines(lines):
     stream = _Terminal()
     with Progress(10, initial=4, description='training', stream=stream) as progress:
@@ -96,6 +115,7 @@ def test_only_process_0_shows_it(lines, monkeypatch):
     monkeypatch.setattr('jax.process_index', lambda: 1)
     stream = _Terminal()
     with Progress(10, initial=0, description='training', stream=stream) as progress:
+        progress.evaluation(10, 'test', {'pass_at_1': 0.125})
         progress.update(1)
     assert stream.getvalue() == ''
     assert lines == []
