@@ -37,6 +37,9 @@ from passk_jax.runs.records import (
 )
 from passk_jax.runs.trackers import Tracker, import_packages, open_trackers
 
+GROUPS = ('train', 'diagnostics', 'timing')
+"""The names that stand where an evaluation has its split, in lines or trackers."""
+
 
 class MetricWriter(contextlib.AbstractContextManager):
     """A context manager that writes a run's metrics and records.

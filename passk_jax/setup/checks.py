@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 
 from absl import logging
 from jax.sharding import Mesh
@@ -26,6 +27,7 @@ from passk_jax.models.policy import Policy
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import newest_meta
 from passk_jax.runs.directory import prepare_workdir
+from passk_jax.runs.metric_writer import GROUPS
 from passk_jax.runs.records import Lines, changed_records, missing_records
 from passk_jax.runs.sources import missing_sources
 from passk_jax.runs.trackers import import_packages
@@ -130,9 +132,7 @@ def check_names(config: ExperimentConfig) -> None:
             unscaled_estimator(stage.config.advantage, num_rollouts=num_rollouts)
     import_packages(config.log)
     task = make_task(config.task.name, config.task.params)
-    for split in splits_due(config, 0):
-        if split not in task.splits:
-            raise InputError(f'{split=} to evaluate is none of {list(task.splits)}')
+    _check_splits(splits_due(config, 0), task.splits)
     if config.init.kind == 'warm_start':
         demonstrated_task = require(
             task, Demonstrations, needed_by="init.kind='warm_start'"
@@ -154,6 +154,18 @@ def check_names(config: ExperimentConfig) -> None:
     capacity.check_responses(sizes, max_response_tokens=tokens)
     check_evaluation(config)
     _check_best(config)
+
+
+def _check_splits(splits: Sequence[str], known: Sequence[str]) -> None:
+    for split in splits:
+        if split not in known:
+            raise InputError(f'{split=} to evaluate is none of {list(known)}')
+        if split in GROUPS:
+            raise InputError(
+                f'{split=} to evaluate in a run would mix its metrics with those that '
+                f'every run writes, {GROUPS}: evaluate another split, and this one '
+                f'afterwards: python -m passk_jax.evaluate --split={split}'
+            )
 
 
 def check_run_name(name: str) -> None:

@@ -132,6 +132,12 @@ def test_what_is_evaluated_when():
     ]
 
 
+@pytest.mark.parametrize('key', ['eval__split', 'eval__final_split'])
+def test_an_evaluation_is_not_named_like_the_training_steps(key):
+    with pytest.raises(ValueError, match=r"split='train' .* --split=train"):
+        checks.check_names(tiny.make_config(**{key: 'train'}))
+
+
 def test_a_weight_that_cannot_be_matched_is_named():
     config = tiny.make_config(
         advantage__name='piecewise',
