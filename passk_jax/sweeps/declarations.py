@@ -25,6 +25,7 @@ import collections
 import dataclasses
 import itertools
 import re
+import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +154,12 @@ class Sweep:
     contrasts: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self):
-        """Raises InputError for invalid names, contrasts, seeds or overrides."""
+        """Raises InputError for invalid types, names, contrasts, seeds or overrides."""
+        _check_types(self, '')
+        for arm in self.arms:
+            _check_types(arm, f'arm {arm.name}: ')
+            for stage in arm.stages:
+                _check_types(stage, f'arm {arm.name}, stage {stage.name}: ')
         for name in (self.name, *(arm.name for arm in self.arms)):
             _check_name(name)
         names = [arm.name for arm in self.arms]
@@ -207,6 +213,31 @@ def check_seeds(seeds: Iterable[int]) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(f'{seed=} must be a whole number, at least 0')
     _check_once(seeds, 'seeds')
+
+
+def _check_types(declared: Sweep | Arm | Stage, where: str) -> None:
+    """Raises InputError unless every field has its type; a list serves as a tuple.
+
+    Otherwise a wrong one, such as a number for a label, would fail after all runs.
+    """
+    for name, kind in typing.get_type_hints(type(declared)).items():
+        value = getattr(declared, name)
+        origin, parts = typing.get_origin(kind) or kind, typing.get_args(kind)
+        words, fits = 'a text', isinstance(value, str)
+        if origin is tuple:
+            item = typing.get_origin(parts[0]) or parts[0]
+            kinds = (tuple, list) if item is tuple else item
+            words = f'a tuple of {item.__name__}'
+            fits = isinstance(value, Sequence) and not isinstance(value, str)
+            fits = fits and all(isinstance(x, kinds) for x in value)
+        elif origin is Mapping:
+            texts = parts[1] is str
+            words = 'a dict of texts' if texts else 'a dict with texts as keys'
+            fits = isinstance(value, Mapping) and all(
+                isinstance(x, str) for x in (*value, *(value.values() if texts else ()))
+            )
+        if not fits:
+            raise InputError(f'{where}{name}={value!r} must be {words}')
 
 
 def _check_overrides(

@@ -120,7 +120,7 @@ def _tabulate_measures(
         [
             [
                 label,
-                f'{before[base.name][name].mean():.3f}',
+                _number(before[base.name][name]),
                 *(_mean(after[arm.name][name]) for arm in arms),
                 *(
                     paired(after[arm.name][name], after[base.name][name])
@@ -139,7 +139,7 @@ def _tabulate_arms(
     base, *variants = arms
 
     def row(label: str, of: ByMeasure, other: Arm | None) -> list[str]:
-        cells = [f'{of[name].mean():.3f}' for name in sweep.measures]
+        cells = [_number(of[name]) for name in sweep.measures]
         if other:
             differences = (
                 paired(of[name], after[other.name][name]) for name in sweep.measures
@@ -206,5 +206,10 @@ def _difference_title(arm: Arm, arms: Sequence[Arm]) -> str:
 def _mean(of_seeds: np.ndarray) -> str:
     if not np.isfinite(of_seeds).any():
         return 'undefined'
-    per_seed = ' '.join(f'{value:.3f}' for value in of_seeds)
-    return f'{of_seeds.mean():.3f} ({per_seed})'
+    return f'{_number(of_seeds)} ({" ".join(map(_number, of_seeds))})'
+
+
+def _number(of_seeds: np.ndarray) -> str:
+    """Formats a mean over seeds, which is undefined if a seed's value is."""
+    mean = of_seeds.mean()
+    return f'{mean:.3f}' if np.isfinite(mean) else 'undefined'

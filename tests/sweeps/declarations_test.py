@@ -37,6 +37,18 @@ def arm(**changes) -> tuple[Arm, ...]:
         ({'arms': arm(name='../a')}, "name='../a' must be"),
         ({'baseline': 'c'}, r"baseline='c' is none of the arms \['a', 'b'\]"),
         ({'contrasts': (('a', 'c'),)}, r"contrasts: \['c'\] are none of the arms"),
+        ({'title': 3}, 'title=3 must be a text'),
+        ({'seeds': 0}, 'seeds=0 must be a tuple of int'),
+        ({'arms': (('a', 'A', 'x.py'),)}, 'must be a tuple of Arm'),
+        ({'contrasts': ('ab',)}, r"contrasts=\('ab',\) must be a tuple of tuple"),
+        ({'measures': ['pass_at_1']}, r"measures=\['pass_at_1'\] must be a dict of t"),
+        ({'measures': {'pass_at_1': 1}}, 'measures=.* must be a dict of texts'),
+        ({'arms': arm(label=2)}, 'arm a: label=2 must be a text'),
+        ({'arms': arm(overrides={1: 2})}, 'arm a: overrides=.* texts as keys'),
+        (
+            {'arms': arm(stages=(Stage('s', ('advantage.k', 2)),))},
+            'arm a, stage s: overrides=.* must be a dict with texts as keys',
+        ),
         ({'contrasts': (('a',),)}, r"contrasts: \('a',\) must be a pair of two arms"),
         ({'contrasts': (('a', 'a'),)}, r"contrasts: \('a', 'a'\) must be a pair"),
         (
@@ -60,6 +72,12 @@ def test_what_is_wrong_is_named(changes, words):
     assert make_sweep()
     with pytest.raises(InputError, match=words):
         make_sweep(**changes)
+
+
+def test_lists_and_ranges_are_tuples_too():
+    sweep = make_sweep()
+    lists = {'arms': [*sweep.arms], 'seeds': range(2), 'contrasts': [['a', 'b']]}
+    assert make_sweep(**lists).seeds == range(2)
 
 
 def test_the_first_stage_may_begin_where_it_likes():

@@ -153,7 +153,9 @@ def test_what_is_undefined_is_said_to_be(tmp_path):
     measures = {'pass_at_1': 'Pass@1', 'entropy': 'entropy'}
     text = results.markdown(make_sweep(measures=measures), make_jobs(tmp_path))
     row = next(line for line in text.splitlines() if line.startswith('| entropy'))
-    assert row.endswith('| undefined | undefined |')
+    assert row == '| entropy | undefined | undefined | undefined | undefined |'
+    # Of one of two seeds.
+    assert results._mean(np.array([0.5, math.nan])) == 'undefined (0.500 undefined)'
 
 
 def test_one_seed_has_no_interval():
