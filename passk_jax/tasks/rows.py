@@ -9,6 +9,7 @@ the name does. Files may be compressed by gzip, bzip2 or xz.
 """
 
 import ast
+import collections
 import csv
 import decimal
 import io
@@ -162,6 +163,13 @@ def check_varied(
         )
 
 
+def _check_distinct(names: Sequence[str], file: pathlib.Path) -> None:
+    """Raises ValueError if columns of a table share a name: a record has one of it."""
+    counts = collections.Counter(names)
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise InputError(f'{file}: several columns are called {_shorten(twice)}')
+
+
 def _is_index(part: str) -> bool:
     return part.isascii() and part.isdigit()
 
@@ -206,6 +214,7 @@ def _csv(text: str, file: pathlib.Path, *, delimiter: str) -> list[dict[str, str
     reader = csv.DictReader(io.StringIO(text, newline=''), delimiter=delimiter)
     rows = []
     try:
+        _check_distinct(reader.fieldnames or (), file)
         for row in reader:
             if None in row or None in row.values():
                 raise InputError(
@@ -225,14 +234,17 @@ def _table(content: bytes, file: pathlib.Path) -> list[dict[str, Any]]:
 
     try:
         if content.startswith(_PARQUET):
-            table = parquet.read_table(io.BytesIO(content))
+            # Unlike read_table(), it reads columns that share a name.
+            table = parquet.ParquetFile(io.BytesIO(content)).read()
         elif content.startswith(_ARROW_FILE):
             table = ipc.open_file(content).read_all()
         else:
             table = ipc.open_stream(content).read_all()
-        return table.to_pylist()
+        table_rows = table.to_pylist()
     except (pyarrow.ArrowException, OSError, ValueError) as e:
         raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
+    _check_distinct(table.column_names, file)
+    return table_rows
 
 
 def _saved_to_disk(directory: pathlib.Path) -> list[dict[str, Any]]:

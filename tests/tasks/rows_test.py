@@ -13,19 +13,20 @@ from passk_jax.tasks import rows
 ROWS = [{'problem': f'é {i}', 'answer': [str(i)]} for i in range(3)]
 LINES = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in ROWS)
 TABLE = pyarrow.Table.from_pylist(ROWS)
+TWICE = TABLE.append_column('answer', TABLE['problem'])
 
 
-def _arrow(*, stream):
+def _arrow(*, stream, table=TABLE):
     sink = pyarrow.BufferOutputStream()
     open_sink = ipc.new_stream if stream else ipc.new_file
-    with open_sink(sink, TABLE.schema) as writer:
-        writer.write_table(TABLE)
+    with open_sink(sink, table.schema) as writer:
+        writer.write_table(table)
     return sink.getvalue().to_pybytes()
 
 
-def _parquet():
+def _parquet(table=TABLE):
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(TABLE, sink)
+    parquet.write_table(table, sink)
     return sink.getvalue().to_pybytes()
 
 
@@ -107,6 +108,9 @@ def test_a_directory_that_save_to_disk_wrote_is_read(tmp_path):
         ('a.arrow', _arrow(stream=True)[:99], 'cannot be read'),
         ('a.csv', b'a,b\n1\n', 'line 2: not as many fields as the 2 names'),
         ('a.csv', b'a,b\n1,2,3\n', 'line 2: not as many fields'),
+        ('a.csv', b'a,b,a\n1,2,3\n', r"several columns are called \['a'\]"),
+        ('a.parquet', _parquet(TWICE), r"columns are called \['answer'\]"),
+        ('a.arrow', _arrow(stream=True, table=TWICE), r"columns .* \['answer'\]"),
         ('a.json', b'{"rows": [{"a": 1}]}', "write the list in its field 'rows'"),
         ('a.pkl', b'\x80\x04\x95', 'cannot be read'),
         ('a.txt', b'What is 1+1?\n', 'line 1: not JSON'),
