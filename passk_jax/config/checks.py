@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from passk_jax.config.ranges import check_fields
+from passk_jax.config.sampling_options import ONE_TOKEN
 from passk_jax.errors import InputError
 from passk_jax.files import NO_BUCKET, is_bucket
 
@@ -127,7 +128,7 @@ def check(values: Mapping[str, Any]) -> None:
 
 
 def _check_batches(values: Mapping[str, Any]) -> None:
-    for name, greedy in (('temperature', 0), ('top_k', 1), ('min_p', 1)):
+    for name, greedy in ONE_TOKEN.items():
         if (value := values[f'sampling.{name}']) == greedy:
             raise InputError(
                 f'sampling.{name}={value} takes only the most probable token: greedy '

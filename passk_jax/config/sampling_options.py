@@ -5,6 +5,9 @@ from typing import Any
 
 from passk_jax.config.ranges import count, fraction, ranged, section
 
+ONE_TOKEN = {'temperature': 0, 'top_k': 1, 'min_p': 1}
+"""Options and the value that leaves only the most probable token."""
+
 
 @section
 class SamplingOptions:
@@ -49,6 +52,17 @@ class SamplingOptions:
     def greedy(self) -> bool:
         """Whether the sampler takes the most probable token, without randomness."""
         return self.temperature == 0
+
+    def one_token_by(self, num_tokens: int) -> str:
+        """Returns the option that leaves only the most probable token; ``''``: none.
+
+        Args:
+            num_tokens: tokens of the vocabulary. The most probable one has at least the
+                share 1 / num_tokens, which is enough for so small a ``top_p``.
+        """
+        only = {name: getattr(self, name) == value for name, value in ONE_TOKEN.items()}
+        only |= {'top_p': self.top_p * num_tokens <= 1}
+        return next((name for name, is_only in only.items() if is_only), '')
 
     @property
     def truncates(self) -> bool:

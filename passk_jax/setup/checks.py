@@ -308,6 +308,28 @@ def warn_of_conversion(policy: Policy) -> None:
         )
 
 
+def check_draws(config: ExperimentConfig, *, num_tokens: int) -> None:
+    """Warns if responses of an evaluation are all equal.
+
+    Raises InputError if the rollouts are. The checks of the configuration do not know
+    the size of the vocabulary.
+    """
+    for stage in stages_of(config):
+        sampling = stage.config.sampling
+        if name := sampling.one_token_by(num_tokens):
+            raise InputError(
+                f'sampling.{name}={getattr(sampling, name)} takes only the most '
+                f'probable of {num_tokens} tokens: greedy rollouts are all equal'
+            )
+    name, count = config.eval.one_token_by(num_tokens), config.eval.num_responses
+    if name and count > 1:
+        logging.warning(
+            'eval.%s=%g is greedy: all eval.num_responses=%d responses to a problem '
+            'are equal, and every pass@k is pass@1',
+            *(name, getattr(config.eval, name), count),
+        )
+
+
 def check_packing(config: ExperimentConfig, mesh: Mesh) -> None:
     """Raises InputError if a device has too few responses to a problem to pack them.
 

@@ -360,12 +360,7 @@ def make_setup(config: ExperimentConfig) -> Setup:
             'model.compute_dtype=bfloat16 is less precise than float32 on a CPU, and '
             'slower if the CPU does not have it (avx512_bf16)'
         )
-    if config.eval.greedy and config.eval.num_responses > 1:
-        logging.warning(
-            'eval.temperature=0 is greedy: all eval.num_responses=%d responses to a '
-            'problem are equal, and every pass@k is pass@1',
-            config.eval.num_responses,
-        )
+    checks.check_draws(config, num_tokens=num_tokens)
     return Setup(config, task, tokenizer, stop_tokens, policy, mesh, decode_mesh)
 
 

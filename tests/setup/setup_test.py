@@ -72,16 +72,34 @@ def test_batches_that_the_devices_cannot_share_are_named(
 
 
 @pytest.mark.parametrize(
-    ('temperature', 'n', 'warned'), [(0, 4, 1), (0, 1, 0), (1, 4, 0)]
+    ('name', 'value', 'n', 'warned'),
+    [
+        ('temperature', 0, 4, 1),
+        ('temperature', 0, 1, 0),
+        ('temperature', 1, 4, 0),
+        ('top_k', 1, 4, 1),
+        ('top_k', 2, 4, 0),
+        ('min_p', 1, 4, 1),
+        # The policy has some ten tokens.
+        ('top_p', 0.01, 4, 1),
+        ('top_p', 0.5, 4, 0),
+    ],
 )
 def test_several_greedy_responses_are_named_for_what_they_are(
-    temperature, n, warned, caplog
+    name, value, n, warned, caplog
 ):
-    config = tiny.make_config(eval__temperature=temperature, eval__num_responses=n)
-    tiny.make_setup(config)
+    changes = {f'eval__{name}': value, 'eval__num_responses': n}
+    tiny.make_setup(tiny.make_config(**changes))
     found = [r.getMessage() for r in caplog.records if 'greedy' in r.getMessage()]
     assert len(found) == warned
+    assert not warned or f'eval.{name}={value} is greedy' in found[0]
     assert not warned or 'all eval.num_responses=4 responses' in found[0]
+
+
+def test_rollouts_that_are_all_equal_are_an_error_before_any_weights():
+    message = r'sampling.top_p=0.01 takes only the most probable of \d+ tokens'
+    with pytest.raises(ValueError, match=message):
+        tiny.make_setup(tiny.make_config(sampling__top_p=0.01))
 
 
 def test_rollouts_that_the_devices_cannot_share_are_named(caplog):
