@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -16,6 +17,8 @@ from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
+
+_SPLIT = re.compile(r'[\w.-]+')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +166,11 @@ def class_of_file(place: str) -> type[Task]:
     splits = cls.splits
     if not (isinstance(splits, tuple) and splits and {*map(type, splits)} == {str}):
         raise InputError(f'{plugins.where(cls)}: {splits=} must be a tuple of texts')
+    if unfit := [name for name in splits if not _SPLIT.fullmatch(name)]:
+        raise InputError(
+            f'{plugins.where(cls)}: splits: {unfit} must be of letters, digits and any '
+            'of "_.-", as they name files'
+        )
     if not dataclasses.is_dataclass(cls.Params):
         raise InputError(f'{plugins.where(cls)}: Params must be a frozen dataclass')
     return _rename(cls, place)

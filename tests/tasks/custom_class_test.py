@@ -99,6 +99,10 @@ def test_its_parameters_may_have_defaults(elsewhere):
             GOOD.replace("('train', 'test')", "'train'"),
             "splits='train' must be",
         ),
+        (
+            GOOD.replace("('train', 'test')", "('train', 'my/test', '')"),
+            "(Mine): splits: ['my/test', ''] must be of letters, digits",
+        ),
         (GOOD.replace("('train', 'test')", '()'), 'splits=() must be a tuple'),
         (GOOD.replace('Task, ', ''), "line 4: NameError: name 'Task' is not defined"),
         (
