@@ -33,6 +33,7 @@ from passk_jax.evaluation import metrics
 from passk_jax.evaluation.comparable import (
     Evaluation,
     check_alike,
+    differing_options,
     read_evaluations,
 )
 from passk_jax.evaluation.comparison import (
@@ -82,7 +83,8 @@ def main(
         check_writable(path)
     if output and figure and _real(output) == _real(figure):
         raise InputError(f'{output=} and {figure=} are one file')
-    arms = make_arms([read_named(run, split=split, step=step) for run in runs])
+    named = [read_named(run, split=split, step=step) for run in runs]
+    arms, options = make_arms(named), differing_options(dict(named))
     compared, sets = compare(arms), solved(arms)
     if output:
         record = {
@@ -101,6 +103,8 @@ def main(
         )
         atomic_write_bytes(figure, drawn)
     print(markdown(arms, compared, sets), end='')
+    if options:
+        print(f'\nThe arms were not sampled alike: {"; ".join(options)}.')
 
 
 def _real(path: str) -> pathlib.Path:

@@ -43,6 +43,29 @@ def test_the_table_has_the_last_evaluations(runs, capsys):
     assert '- new, 1 run, n = 4: ' in out
 
 
+def test_arms_that_were_not_sampled_alike_are_named(runs, capsys):
+    for name, temperature in (('a0', 1.0), ('b0', 0.5)):
+        config = {'eval': {'temperature': temperature, 'top_k': 0, 'every': 2}}
+        config |= {'sampling': {'max_response_tokens': 8, 'temperature': temperature}}
+        (runs / name / 'config.json').write_text(json.dumps(config))
+    compare.main([f'old={runs}/a0', f'new={runs}/b0', f'unknown={runs}/b1'])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == (
+        'The arms were not sampled alike: temperature is 1.0 in old, 0.5 in new.'
+    )
+    # The settings that the command writes beside its records come first.
+    file = evaluation(runs / 'b0', [3, 0, 4], split='again')
+    settings = {'eval': {'temperature': 1.0, 'top_k': 0}, 'max_response_tokens': 16}
+    file.with_suffix('.json').write_text(json.dumps(settings))
+    compare.main([f'old={runs}/a0', f'new={file}'])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == (
+        'The arms were not sampled alike: max_response_tokens is 8 in old, 16 in new.'
+    )
+    compare.main([f'old={runs}/a0', f'unknown={runs}/b1'])
+    assert 'sampled alike' not in capsys.readouterr().out
+
+
 def test_seeds_are_paired_and_everything_is_written(runs, capsys):
     output, figure = runs / 'c.json', runs / 'c.png'
     compare.main(

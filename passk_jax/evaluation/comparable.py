@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from passk_jax.config import SamplingOptions
 from passk_jax.errors import InputError
 from passk_jax.files import parse_json, read_json
 from passk_jax.runs.records import evaluation_name
 from passk_jax.runs.saved_config import config_file
 
+_OPTIONS = tuple(field.name for field in dataclasses.fields(SamplingOptions))
 _STEP = re.compile(r'_step_(\d+)\.jsonl$')
 
 
@@ -27,6 +29,7 @@ class Evaluation:
         counts: problem id -> (n responses, c correct ones).
         problems: problem id -> (category, digest). Old records have no digest, and
             records of other programs have neither; ``None`` if missing.
+        sampling: the options of its sampling, as far as they are known.
     """
 
     file: pathlib.Path
@@ -34,6 +37,7 @@ class Evaluation:
     seed: int | None
     counts: Mapping[int, tuple[int, int]]
     problems: Mapping[int, tuple[Any, Any]]
+    sampling: Mapping[str, Any]
 
 
 def read_evaluations(
@@ -53,7 +57,16 @@ def read_evaluations(
     for run in runs:
         file, chosen = _find(pathlib.Path(run).expanduser(), split, step)
         file = pathlib.Path(os.path.abspath(file))
-        evaluations.append(Evaluation(file, chosen, _seed_of(file), *_read(file)))
+        config = _config_of(file)
+        evaluations.append(
+            Evaluation(
+                file,
+                chosen,
+                config.get('seed'),
+                *_read(file),
+                _sampling_of(file, config),
+            )
+        )
     # Arms pair their seeds by position, whatever the order of their runs.
     if any(evaluation.seed is None for evaluation in evaluations):
         return evaluations
@@ -156,21 +169,70 @@ def _find(run: pathlib.Path, split: str, step: int | None) -> tuple[pathlib.Path
     return files[-1], True
 
 
-def _seed_of(file: pathlib.Path) -> int | None:
-    """Reads the seed of the run whose ``evaluation/`` has the file, at any depth."""
+def _config_of(file: pathlib.Path) -> Mapping[str, Any]:
+    """Reads the config of the run whose ``evaluation/`` has the file, at any depth.
+
+    Returns ``{}`` if there is none.
+    """
     # The file may be a link out of a run or into one.
     folders = [*file.parents, *file.resolve().parents]
     homes = [folder.parent for folder in folders if folder.name == 'evaluation']
     for path in (home / 'config.json' for home in homes):
         if path.is_file():
-            try:
-                seed = read_json(path).get('seed')
-            except (ValueError, AttributeError) as error:
-                raise InputError(f'{path} cannot be read: {error}') from None
-            if type(seed) not in (int, type(None)):
-                raise InputError(f'{path} has {seed=}, which must be a whole number')
-            return seed
-    return None
+            return _read_section(path)
+    return {}
+
+
+def _read_section(path: pathlib.Path) -> Mapping[str, Any]:
+    """Reads a JSON object; InputError if the file has none or a seed that is none."""
+    try:
+        seed = (values := read_json(path)).get('seed')
+    except (ValueError, AttributeError) as error:
+        raise InputError(f'{path} cannot be read: {error}') from None
+    if type(seed) not in (int, type(None)):
+        raise InputError(f'{path} has {seed=}, which must be a whole number')
+    return values
+
+
+def _sampling_of(file: pathlib.Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of an evaluation: of its own settings, or of its run's."""
+    limit = _section(config, 'sampling').get('max_response_tokens')
+    settings = file.with_suffix('.json')
+    if settings.is_file():
+        values = _read_section(settings)
+        config = values if 'eval' in values else config
+        limit = values.get('max_response_tokens', limit)
+    options = {'max_response_tokens': limit}
+    options |= {x: _section(config, 'eval').get(x) for x in _OPTIONS}
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = config.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def differing_options(arms: Mapping[str, Sequence[Evaluation]]) -> list[str]:
+    """Lists the options of sampling that differ, each with its values by arm.
+
+    An evaluation whose option is unknown counts as one with the others' value.
+    """
+    differing = []
+    for name in ('max_response_tokens', *_OPTIONS):
+        values = {
+            arm: list(
+                dict.fromkeys(x.sampling[name] for x in of_arm if name in x.sampling)
+            )
+            for arm, of_arm in arms.items()
+        }
+        if len({value for of_arm in values.values() for value in of_arm}) > 1:
+            by_arm = (
+                f'{" and ".join(map(str, of_arm))} in {arm}'
+                for arm, of_arm in values.items()
+                if of_arm
+            )
+            differing.append(f'{name} is {", ".join(by_arm)}')
+    return differing
 
 
 def _read(
