@@ -69,7 +69,7 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
         assert_same(run(*int8, prompts, **settings), oracles[tokens])
     (done,) = found
     assert done.ring == ring > grid.shortest_ring(ring)
-    assert done.state.layers[0].keys.dtype == jnp.int8
+    assert done.arrays.state.layers[0].keys.dtype == jnp.int8
 
 
 def test_it_draws_from_nearly_the_same_distribution(two_layers, int8, oracles):

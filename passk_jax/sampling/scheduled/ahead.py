@@ -1,9 +1,9 @@
 """Compiles programs for the next ring or grid, while rollouts decode with this one.
 
-:meth:`Ahead.plan` lists the changes that may come next, the likeliest first: a window
-of prompts, a longer ring, a smaller grid. A thread (runtime/background.py) compiles the
-calls that host.py makes for each change. It holds only shapes, so it keeps no array
-alive. cost.py chooses the platforms.
+host.py lists the changes that may come next, the likeliest first: a window of prompts,
+a longer ring, a smaller grid. A thread (runtime/background.py) compiles their programs:
+it makes the changes with the same :class:`state.Arrays`, but of shapes, so it keeps no
+array alive. cost.py chooses the platforms.
 
 The thread compiles in the caller's JAX context, which only private functions of JAX
 (0.10.2) can copy. Without these functions, nothing compiles ahead.
@@ -12,7 +12,7 @@ The thread compiles in the caller's JAX context, which only private functions of
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 import jax
@@ -23,26 +23,9 @@ from passk_jax.runtime.background import BACKGROUND, Job
 from passk_jax.sampling.scheduled import device, state
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
-from passk_jax.sampling.scheduled.state import Slots, State
+from passk_jax.sampling.scheduled.state import Arrays
 
 Shape = jax.ShapeDtypeStruct
-
-
-@dataclasses.dataclass(frozen=True)
-class Changes:
-    """What may come next.
-
-    Attributes:
-        window: prompts of each shard of the batch that run next; 0: none.
-        refills: whether rollouts wait for rows.
-        ring: tokens of the next ring; 0: the present one is the longest.
-        size: size of the next grid; ``None``: the present one is the smallest.
-    """
-
-    window: int
-    refills: bool
-    ring: int
-    size: Size | None
 
 
 @functools.cache
@@ -83,119 +66,65 @@ class Ahead:
         self.decoder: Decoder[Shape] = shapes_of(decoder)
         self.prefill = shapes_of(prefill)
         self.shards, self.rollout_shards = shards, rollout_shards
-        # Rows that begin at different times end in the middle of the ring.
-        self.rolled = (False, True) if size != work.everything else (False,)
+        # If not, all rows begin together.
+        self.refills = size != work.everything
         leaves, treedef = jax.tree.flatten((self.decoder, self.prefill))
         inside = context().key
-        self.call = _name((tuple(leaves), treedef, inside, work, self.rolled))
+        self.call = _name((tuple(leaves), treedef, inside, work, self.refills))
 
     def claim(self, *change: Hashable) -> None:
         """Waits for the programs of a change if the thread compiles them now."""
-        BACKGROUND.claim((self.call, *change))
+        BACKGROUND.claim((self.call, change))
 
     def stop(self) -> None:
         """Drops the jobs that the thread has not begun."""
         BACKGROUND.plan({})
 
     def plan(
-        self, size: Size, ring: int, slots: Slots, state: State, changes: Changes
+        self, jobs: Mapping[Hashable, Callable[[Arrays], None]], arrays: Arrays
     ) -> None:
-        """Replaces the thread's jobs: compiles only for these changes of the grid."""
-        now = Now(self.decoder, shapes_of(slots), shapes_of(state), self.shards)
-        jobs: dict[tuple[Hashable, ...], Job] = {}
-        if changes.window:
-            run = functools.partial(now.run_window, self.prefill, changes.window)
-            jobs['window', size, ring] = run
-        if changes.refills:
-            jobs['refill', size, ring] = now.refill
-        if changes.ring:
-            run = functools.partial(now.lengthen, changes.ring, self.rolled)
-            jobs[size, changes.ring] = run
-        if changes.size:
-            G = self.shards * changes.size.slots
-            K = self.rollout_shards * changes.size.rows
-            jobs[changes.size, ring] = functools.partial(now.shrink, G, K)
-        here = context().run
+        """Replaces the thread's jobs: the methods that compile for each change."""
+        here, shapes = context().run, shapes_of((arrays.slots, arrays.state))
         BACKGROUND.plan(
             {
-                (self.call, *change): functools.partial(here, job)
+                (self.call, change): functools.partial(
+                    here, functools.partial(job, Arrays(*shapes, run=compiled))
+                )
                 for change, job in jobs.items()
             }
         )
 
-
-@dataclasses.dataclass(frozen=True)
-class Now:
-    """The shapes of the arguments of :func:`device.advance` before a change.
-
-    Its methods compile what the methods of :class:`host.Decoding` call.
-    """
-
-    decoder: Decoder[Shape]
-    slots: Slots[Shape]
-    state: State[Shape]
-    shards: int
-
-    def run_window(self, prefill: tuple[Any, ...], count: int) -> None:
+    def run_window(self, count: int, arrays: Arrays) -> None:
         """Compiles the programs for a window of ``count`` prompts per shard."""
-        window = compiled(device.prefill, *prefill, _ints(self.shards), count=count)
-        compiled(state.put, self.slots, window, _ints(self.shards * count))
+        first = _zeros(self.shards)
+        window = compiled(device.prefill, *self.prefill, first, count=count)
+        compiled(state.put, arrays.slots, window, _zeros(self.shards * count))
 
-    def refill(self) -> None:
+    def refill(self, arrays: Arrays) -> None:
         """Compiles the programs that give work to an empty slot."""
-        self.take_slots(self.slots.problem.shape[0])
-        waiting = _ints(*self.state.waiting.shape)
-        compiled(state.settle, dataclasses.replace(self.state, waiting=waiting))
+        arrays.take_slots(_zeros(*arrays.slots.problem.shape))
+        arrays.settle(waiting=_zeros(*arrays.state.waiting.shape))
 
-    def lengthen(self, ring: int, rolled: tuple[bool, ...]) -> None:
-        """Compiles the programs for a longer ring.
+    def lengthen(self, ring: int, arrays: Arrays) -> None:
+        """Compiles the programs for a longer ring."""
+        if self.refills:
+            # Rows that begin at different times end in the middle of the ring.
+            dataclasses.replace(arrays).lengthen(np.int32(1), ring)
+        arrays.lengthen(None, ring)
+        self.advance(arrays)
 
-        ``rolled`` lists the ways to copy: whether the oldest token lies behind newer
-        ones.
-        """
-        layers: Any = ()
-        for inside in rolled:
-            oldest = _ints() if inside else None
-            longer = functools.partial(
-                compiled, state.lengthen, oldest=oldest, ring=ring
-            )
-            layers = _map_layers(self.state.layers, longer)
-        changed = dataclasses.replace(self.state, layers=layers, index=_ints())
-        self.advance(self.slots, changed)
+    def shrink(self, size: Size, arrays: Arrays) -> None:
+        """Compiles the programs for a smaller grid."""
+        G, R = self.shards * size.slots, self.rollout_shards
+        rows = _zeros(G, R * size.rows)
+        arrays.take_slots(_zeros(G))
+        arrays.move(rows, rows, _zeros(G, R, 2))
+        self.advance(arrays)
 
-    def shrink(self, slots: int, rows: int) -> None:
-        """Compiles the programs for a smaller grid; the counts are over all cells."""
-        source, old = _ints(slots, rows), self.state
-        move = functools.partial(compiled, state.move_cache, source=source)
-        self.advance(
-            self.take_slots(slots),
-            dataclasses.replace(
-                old,
-                layers=_map_layers(old.layers, move),
-                rollout=source,
-                position=compiled(state.move_rows, old.position, source),
-                last=compiled(state.move_rows, old.last, source),
-                waiting=_ints(slots, *old.waiting.shape[1:]),
-            ),
-        )
-
-    def take_slots(self, count: int) -> Slots[Shape]:
-        """Compiles the move of slots to a grid of ``count`` slots; returns these."""
-        source, prefix = _ints(count), self.slots.prefix
-        rest = dataclasses.replace(
-            self.slots, prefix=dataclasses.replace(prefix, layers=())
-        )
-        slots = compiled(state.take, rest, source)
-        take = functools.partial(compiled, state.take, source=source)
-        layers = _map_layers(prefix.layers, take)
-        prefix = dataclasses.replace(slots.prefix, layers=layers)
-        return dataclasses.replace(slots, prefix=prefix)
-
-    def advance(self, slots: Slots[Shape], changed: State[Shape]) -> None:
+    def advance(self, arrays: Arrays) -> None:
         """Compiles decoding from a state that the host has changed."""
         stop = StopWhen(np.int32(0), np.zeros(self.shards, bool), np.int32(0))
-        settled = compiled(state.settle, changed)
-        compiled(device.advance, self.decoder, slots, settled, shapes_of(stop))
+        compiled(device.advance, self.decoder, arrays.slots, arrays.state, stop)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -271,16 +200,6 @@ def _name(key: Hashable) -> object:
     return object()
 
 
-def _ints(*shape: int) -> Shape:
-    """Makes the shape of an int32 array from the host."""
-    return Shape(shape, np.int32)
-
-
-def _map_layers(layers: tuple[Any, ...], fn: Callable[[Any], Any]) -> Any:
-    """Maps ``fn`` over the layers; calls it once for equal shapes."""
-    known: dict[Hashable, Any] = {}
-    for layer in layers:
-        key = tuple(jax.tree.leaves(layer))
-        if key not in known:
-            known[key] = fn(layer)
-    return tuple(known[tuple(jax.tree.leaves(layer))] for layer in layers)
+def _zeros(*shape: int) -> np.ndarray:
+    """Makes an array like those that the host passes."""
+    return np.zeros(shape, np.int32)

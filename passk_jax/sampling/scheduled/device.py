@@ -228,10 +228,9 @@ def _goes_on(decoder: Decoder, stop: StopWhen, state: State) -> jax.Array:
     enough = max(1, free.shape[1] // _EMPTY_PART)
     busy = ~((free.sum(axis=1) >= enough) & useful).any()
     goes_on = live.any() & many & busy & (state.steps < stop.steps)
-    ring = state.layers[0].values.shape[3]
-    if ring < decoder.request.limit - 1:
+    if state.ring < decoder.request.limit - 1:
         # In a full ring, a row's next tokens would overwrite its first.
-        goes_on &= _longest(state) + decoder.stride - 1 <= ring
+        goes_on &= _longest(state) + decoder.stride - 1 <= state.ring
     return goes_on
 
 

@@ -7,25 +7,22 @@ only as often as decoding has paid for (cost.py). On an accelerator a thread com
 what the next decision may need (ahead.py).
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Hashable
-from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
 
-from passk_jax.models.attention import KeyValues
 from passk_jax.models.policy import Params, Policy
 from passk_jax.sampling.plain_loop import Request
 from passk_jax.sampling.scheduled import device, grid, state
-from passk_jax.sampling.scheduled.ahead import Ahead, Changes, is_possible
+from passk_jax.sampling.scheduled.ahead import Ahead, is_possible
 from passk_jax.sampling.scheduled.cost import Account
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
 from passk_jax.sampling.scheduled.grid import Size, Work
 from passk_jax.sampling.scheduled.hand_over import OnEnded, gather
-from passk_jax.sampling.scheduled.state import Slots, State
+from passk_jax.sampling.scheduled.state import Arrays, Slots
 from passk_jax.types import Prompts, Rollouts
 
 _NO_LIMIT = 2**30
@@ -59,7 +56,7 @@ def decode(
     finally:
         if run.ahead is not None:
             run.ahead.stop()
-    return run.state.record.rollouts(prompts, run.routing)
+    return run.arrays.state.record.rollouts(prompts, run.routing)
 
 
 def first_ring(account: Account, work: Work, size: Size) -> int:
@@ -97,7 +94,7 @@ class Decoding:
         ring: the present length of the ring, in tokens.
         shards: the rollouts that decode and wait in each shard of the batch.
         row_steps: steps times rows so far, in all cells, live or not.
-        slots, state: the prompts that the rows read, and the device's state.
+        arrays: the prompts that the rows read, and the device's state.
         seated: for each shard, the problems whose prompts are in the slots.
         window, ready: the prompts of the window, and for each shard their problems.
         routing: the experts of all prompts so far; ``None``: not recorded.
@@ -129,16 +126,17 @@ class Decoding:
         self.window: Slots | None = None
         self.ready = [range(0)] * num_shards
         self.routing: jax.Array | None = None
-        self.slots = self.run_prompts(np.zeros(num_shards, np.int32), size.slots)
+        slots = self.run_prompts(np.zeros(num_shards, np.int32), size.slots)
         self.seated = [shard.problem.copy() for shard in self.shards]
-        self.state: State = device.begin(
+        begun = device.begin(
             decoder,
-            self.slots,
+            slots,
             self.joined('waiting'),
             num_prompts=num_shards * work.problems,
             rows=size.rows * R,
             ring=self.ring,
         )
+        self.arrays = Arrays(slots, begun)
         self.ahead: Ahead | None = None
         if self.pace.ahead and is_possible():
             self.ahead = Ahead(decoder, work, inputs, size, num_shards, R)
@@ -146,7 +144,7 @@ class Decoding:
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
         """Decodes to the end and hands over responses as they end."""
-        handed_over = np.zeros(self.state.record.lengths.shape, bool)
+        handed_over = np.zeros(self.arrays.state.record.lengths.shape, bool)
         cost = self.account.decision()
         every = max(1, self.decoder.request.limit // _HAND_OVERS)
         hand_over_at = self.step_after(cost, every) if on_ended else _NO_LIMIT
@@ -156,7 +154,7 @@ class Decoding:
                 ended = [grid.ended(shard, self.work) for shard in self.shards]
                 new = np.concatenate(ended) & ~handed_over
                 if new.any():
-                    on_ended(gather(self.state.record, new))
+                    on_ended(gather(self.arrays.state.record, new))
                     handed_over |= new
                 # Even without new responses, the check interrupts the device.
                 self.account.spent += cost
@@ -165,16 +163,24 @@ class Decoding:
         logging.debug('sampled in %d row-steps', self.row_steps)
 
     def look_ahead(self) -> None:
-        """Lets a thread compile what may come next."""
-        if self.ahead is None:
+        """Lets a thread compile what may come next, the likeliest first."""
+        if (ahead := self.ahead) is None:
             return
-        window = self.work.window(self.size) if self.unstarted.any() else 0
-        waits = not all(shard.all_started for shard in self.shards)
-        refills = waits and self.size != self.work.everything
-        ring = self.longer_ring() if self.ring < self.work.response_tokens else 0
-        size = self.smaller[0] if self.smaller else None
-        changes = Changes(window, refills, ring, size)
-        self.ahead.plan(self.size, self.ring, self.slots, self.state, changes)
+        jobs: dict[Hashable, Callable[[Arrays], None]] = {}
+        if self.unstarted.any():
+            window = self.work.window(self.size)
+            jobs['window', self.size, self.ring] = functools.partial(
+                ahead.run_window, window
+            )
+        if ahead.refills and not all(shard.all_started for shard in self.shards):
+            jobs['refill', self.size, self.ring] = ahead.refill
+        if self.ring < self.work.response_tokens:
+            ring = self.longer_ring()
+            jobs[self.size, ring] = functools.partial(ahead.lengthen, ring)
+        if self.smaller:
+            size = self.smaller[0]
+            jobs[size, self.ring] = functools.partial(ahead.shrink, size)
+        ahead.plan(jobs, self.arrays)
 
     def claim(self, *change: Hashable) -> None:
         """Waits for the programs of a change that the thread compiles now."""
@@ -188,7 +194,10 @@ class Decoding:
         if self.smaller and paid_at > self.steps:
             look_below, until = 0, min(until, paid_at)
         stop = StopWhen(np.int32(look_below), self.unstarted, np.int32(until))
-        self.state, report = device.advance(self.decoder, self.slots, self.state, stop)
+        arrays = self.arrays
+        arrays.state, report = device.advance(
+            self.decoder, arrays.slots, arrays.state, stop
+        )
         report = jax.device_get(report)
         new_steps = int(report['steps']) - self.steps
         self.steps += new_steps
@@ -214,7 +223,7 @@ class Decoding:
         if any(assignments):
             self.claim('refill', self.size, self.ring)
             self.seat()
-            self.settle(waiting=self.joined('waiting'))
+            self.arrays.settle(waiting=self.joined('waiting'))
             return
         outstanding = self.outstanding
         all_started = all(shard.all_started for shard in self.shards)
@@ -308,26 +317,13 @@ class Decoding:
                     places[i, problem - self.ready[i].start] = slot
             sources.append(source)
         if size != len(self.seated[0]) or (np.array(sources) != np.arange(size)).any():
-            self.take_slots(np.concatenate(sources))
+            self.arrays.take_slots(np.concatenate(sources))
         if (places < size).any():
             places = places.reshape(-1).astype(np.int32)
-            self.slots = state.put(self.slots, self.window, places)
+            self.arrays.slots = state.put(self.arrays.slots, self.window, places)
         self.seated = [shard.problem.copy() for shard in self.shards]
         if not self.unstarted.any():
             self.window = None
-
-    def take_slots(self, source: np.ndarray) -> None:
-        """Moves the slots; ``source`` has the old slot of each new one."""
-        prefix = self.slots.prefix
-        layers = list(prefix.layers)
-        slots = dataclasses.replace(
-            self.slots, prefix=dataclasses.replace(prefix, layers=())
-        )
-        del prefix, self.slots
-        slots = state.take(slots, source)
-        moved = _replaced(layers, functools.partial(state.take, source=source))
-        prefix = dataclasses.replace(slots.prefix, layers=moved)
-        self.slots = dataclasses.replace(slots, prefix=prefix)
 
     def shrink(self) -> bool:
         """Moves the rows into the smallest grid that holds them, if one does."""
@@ -340,7 +336,10 @@ class Decoding:
             self.claim(size, self.ring)
             self.size, self.smaller = size, self.smaller[i + 1 :]
             self.seat()
-            self.move([source for _, source in fitting])
+            source = np.concatenate([source for _, source in fitting])
+            source = source.astype(np.int32).reshape(len(source), -1)
+            rollout = self.joined('rollout').reshape(source.shape)
+            self.arrays.move(source, rollout, self.joined('waiting'))
             return True
         return False
 
@@ -354,40 +353,6 @@ class Decoding:
         self.claim(self.size, ring)
         self.account.spent += cost_to_move(self.account, self.work, self.size, ring)
         # If all rows began together, this is 0, and ``None`` copies faster.
-        oldest = np.int32(jax.device_get(self.state.index) % self.ring) or None
-        self.replace_layers(functools.partial(state.lengthen, oldest=oldest, ring=ring))
-        # Continue writing where the old ring ended.
-        self.settle(index=np.int32(self.ring))
+        oldest = np.int32(jax.device_get(self.arrays.state.index) % self.ring) or None
+        self.arrays.lengthen(oldest, ring)
         self.ring = ring
-
-    def move(self, sources: list[np.ndarray]) -> None:
-        """Moves the rows of every shard; ``sources`` as from ``grid.pack``."""
-        source = np.concatenate(sources).astype(np.int32)
-        source = source.reshape(len(source), -1)
-        self.replace_layers(functools.partial(state.move_cache, source=source))
-        self.settle(
-            rollout=self.joined('rollout').reshape(source.shape),
-            position=state.move_rows(self.state.position, source),
-            last=state.move_rows(self.state.last, source),
-            waiting=self.joined('waiting'),
-        )
-
-    def replace_layers(self, fn: Callable[[KeyValues], KeyValues]) -> None:
-        """Replaces the cache layer by layer, so that only one layer is held twice."""
-        layers = list(self.state.layers)
-        self.state = dataclasses.replace(self.state, layers=())
-        self.state = dataclasses.replace(self.state, layers=_replaced(layers, fn))
-
-    def settle(self, **changes: Any) -> None:
-        """Replaces arrays of the state and refills free rows."""
-        self.state = state.settle(dataclasses.replace(self.state, **changes))
-
-
-def _replaced(
-    layers: list[KeyValues], fn: Callable[[KeyValues], KeyValues]
-) -> tuple[KeyValues, ...]:
-    """Replaces layers and empties the list, so that only one layer is held twice."""
-    moved = []
-    while layers:
-        moved.append(fn(layers.pop(0)))
-    return tuple(moved)

@@ -5,10 +5,12 @@ rollouts, and R the shards of the rollouts. Rows and slots never leave their dev
 whatever the mesh: :func:`put` copies prompts to slots, :func:`take` moves slots,
 :func:`refilled` gives a free row the next rollout of its slot, :func:`move_rows` and
 :func:`move_cache` move rows together, and :func:`lengthen` extends a full ring.
+:class:`Arrays` calls these programs.
 """
 
 import dataclasses
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, Generic
 
@@ -70,6 +72,76 @@ class State(Generic[Leaf]):
     index: Leaf
     record: Record[Leaf]
     steps: Leaf
+
+    @property
+    def ring(self) -> int:
+        """The length of the ring, in tokens."""
+        return self.layers[0].values.shape[3]
+
+
+@dataclasses.dataclass
+class Arrays:
+    """The slots and the state of a grid, and the programs that change them.
+
+    Keys and values change layer by layer, so that only one layer is held twice.
+
+    Attributes:
+        slots, state: what decoding reads and changes; in ahead.py, only shapes.
+        run: calls a program with its arguments; in ahead.py, only compiles it.
+    """
+
+    slots: Slots
+    state: State
+    run: Callable[..., Any] = operator.call
+
+    def take_slots(self, source: np.ndarray) -> None:
+        """Moves the slots; ``source`` has the old slot of each new one."""
+        layers = list(self.slots.prefix.layers)
+        self.slots = _with_layers(self.slots, ())
+        self.slots = self.run(take, self.slots, source)
+        self.slots = _with_layers(self.slots, self._changed(layers, take, source))
+
+    def move(
+        self, source: np.ndarray, rollout: np.ndarray, waiting: np.ndarray
+    ) -> None:
+        """Moves the rows; ``source`` as in :func:`move_rows`."""
+        self._change_cache(move_cache, source)
+        position, last = (
+            self.run(move_rows, x, source)
+            for x in (self.state.position, self.state.last)
+        )
+        self.settle(rollout=rollout, position=position, last=last, waiting=waiting)
+
+    def lengthen(self, oldest: np.int32 | None, ring: int) -> None:
+        """Lengthens the ring, as :func:`lengthen` does."""
+        # Continue writing where the old ring ends.
+        index = np.int32(self.state.ring)
+        self._change_cache(lengthen, oldest=oldest, ring=ring)
+        self.settle(index=index)
+
+    def settle(self, **changes: Any) -> None:
+        """Replaces arrays of the state and refills free rows."""
+        self.state = self.run(settle, dataclasses.replace(self.state, **changes))
+
+    def _change_cache(self, function: Any, *arguments: Any, **named: Any) -> None:
+        layers = list(self.state.layers)
+        self.state = dataclasses.replace(self.state, layers=())
+        changed = self._changed(layers, function, *arguments, **named)
+        self.state = dataclasses.replace(self.state, layers=changed)
+
+    def _changed(
+        self, layers: list[KeyValues], function: Any, *arguments: Any, **named: Any
+    ) -> tuple[KeyValues, ...]:
+        """Changes layers and empties the list, so that only one layer is held twice."""
+        changed = []
+        while layers:
+            changed.append(self.run(function, layers.pop(0), *arguments, **named))
+        return tuple(changed)
+
+
+def _with_layers(slots: Slots, layers: tuple[KeyValues, ...]) -> Slots:
+    prefix = dataclasses.replace(slots.prefix, layers=layers)
+    return dataclasses.replace(slots, prefix=prefix)
 
 
 @jax.jit

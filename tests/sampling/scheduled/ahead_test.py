@@ -138,7 +138,7 @@ def test_nothing_is_compiled_twice_if_decoding_does_not_wait(
     with compilations() as found, mock.patch.object(host.Decoding, 'advance', look):
         have = run(policy, params, prompts, **how)
         background.wait()
-    compiled = {key[1:] for key in background._finished if key}
+    compiled = {key[1] for key in background._finished if key}
     programs = {x for x in seen | compiled if x[0] not in ('window', 'refill')}
     assert (found.main + found.beside).count('jit(advance)') == len(programs) > 2
     assert_same(have, plain(policy, params, prompts, **how))
@@ -150,7 +150,7 @@ def test_decoding_waits_for_a_program_under_way(
 ):
     how = {'max_response_tokens': 54}
     begun, claimed, events = threading.Event(), threading.Event(), []
-    lengthen, claim = ahead.Now.lengthen, background.claim
+    lengthen, claim = ahead.Ahead.lengthen, background.claim
 
     def late(self, *args):
         begun.set()
@@ -164,7 +164,7 @@ def test_decoding_waits_for_a_program_under_way(
         claim(change)
         events.append('claimed')
 
-    monkeypatch.setattr(ahead.Now, 'lengthen', late)
+    monkeypatch.setattr(ahead.Ahead, 'lengthen', late)
     monkeypatch.setattr(background, 'claim', watch)
     how['stop_tokens'] = ()
     with compilations() as found:
