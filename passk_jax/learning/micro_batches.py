@@ -72,25 +72,18 @@ class MicroBatches:
         """Computes log-probabilities of mini-batches, one micro-batch at a time."""
         params = weights.merged
 
-        def score_part(part: Batch) -> Tokens:
-            return packing.switch_on_rows(
-                lambda rows: self.loss.score(params, part, rows).log_probs,
-                part.packing,
-                sizes=self.pack_sizes,
-            )
+        def score_part(part: Batch, rows: int | None) -> Tokens:
+            return self.loss.score(params, part, rows).log_probs
 
-        def score_blocks(batch: Batch) -> Tokens:
-            def visit(total: Any, part: Batch, rows: int, _: bool) -> tuple:
-                return total, (), self.loss.score(params, part, rows).log_probs
-
-            zeros = jnp.zeros(batch.rollouts.tokens.shape, jnp.float32)
-            return self.deal(batch, visit, (), zeros, False)[1]
+        def visit(total: Any, part: Batch, rows: int, _: bool) -> tuple:
+            return total, (), score_part(part, rows)
 
         def score_batch(batch: Batch) -> Tokens:
             if self.deals:
-                return score_blocks(batch)
+                zeros = jnp.zeros(batch.rollouts.tokens.shape, jnp.float32)
+                return self.deal(batch, visit, (), zeros, False)[1]
             parts, join = self.cut(batch)
-            return join(jax.lax.map(score_part, parts))
+            return join(jax.lax.map(self.in_rows(score_part), parts))
 
         return jax.lax.map(score_batch, batches)
 
@@ -101,17 +94,12 @@ class MicroBatches:
         """
         params, routing = weights.merged, batch.rollouts.routing
 
-        def count_in_rows(part: Batch, rows: int | None) -> Float[Array, 'L E']:
+        def count(part: Batch, rows: int | None) -> Float[Array, 'L E']:
             scores = self.loss.score(params, part, rows)
             return self.loss.count_tokens(scores.statistics[ROUTING], part)
 
-        def count(part: Batch) -> Float[Array, 'L E']:
-            of_rows = functools.partial(count_in_rows, part)
-            sizes = {'sizes': self.pack_sizes}
-            return packing.switch_on_rows(of_rows, part.packing, **sizes)
-
         def visit(total: jax.Array, part: Batch, rows: int, _: bool) -> tuple:
-            return total + count_in_rows(part, rows), (), ()
+            return total + count(part, rows), (), ()
 
         with jax.named_scope('balance'):
             if routing is not None:
@@ -121,8 +109,15 @@ class MicroBatches:
                 tokens = jnp.zeros((arch.num_layers, arch.num_experts))
                 tokens = self.deal(batch, visit, tokens, (), False)[0]
             else:
-                tokens = jax.lax.map(count, self.cut(batch)[0]).sum(axis=0)
+                parts, _ = self.cut(batch)
+                tokens = jax.lax.map(self.in_rows(count), parts).sum(axis=0)
         return balance_factors(tokens, self.loss.mask(batch.rollouts))
+
+    def in_rows(self, fn: Callable[[Batch, int | None], Any]) -> Callable[[Batch], Any]:
+        """Returns ``fn`` of a micro-batch and the fewest compiled rows that hold it."""
+        return lambda part: packing.switch_on_rows(
+            functools.partial(fn, part), part.packing, sizes=self.pack_sizes
+        )
 
     def cut(self, batch: Batch) -> tuple[Batch, Callable[[Any], Any]]:
         """Cuts a mini-batch into micro-batches; also returns a joiner of results."""
@@ -186,21 +181,16 @@ class MicroBatches:
         """
 
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            rows = {'packing': part.packing, 'sizes': self.pack_sizes}
-
-            def learn_from_rows() -> tuple[Params, Any]:
-                return packing.switch_on_rows(functools.partial(learn, part), **rows)
-
-            def measure_rows() -> tuple[Params, Any]:
-                of_rows = functools.partial(measure, part)
+            def measure_rows(part: Batch) -> tuple[Params, Any]:
                 nothing = jax.tree.map(jnp.zeros_like, total)
-                return nothing, packing.switch_on_rows(of_rows, **rows)
+                return nothing, self.in_rows(measure)(part)
 
+            learn_from_rows = self.in_rows(learn)
             if self.loss.vanishes_without_advantages:
                 signal = (part.advantages != 0).any()
-                grads, aux = jax.lax.cond(signal, learn_from_rows, measure_rows)
+                grads, aux = jax.lax.cond(signal, learn_from_rows, measure_rows, part)
             else:
-                grads, aux = learn_from_rows()
+                grads, aux = learn_from_rows(part)
             return jax.tree.map(jnp.add, total, grads), aux
 
         parts, join = self.cut(batch)
