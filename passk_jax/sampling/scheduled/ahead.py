@@ -22,7 +22,7 @@ from absl import logging
 from passk_jax.runtime.background import BACKGROUND, Job
 from passk_jax.sampling.scheduled import device, state
 from passk_jax.sampling.scheduled.device import Decoder, StopWhen
-from passk_jax.sampling.scheduled.grid import Size, Work
+from passk_jax.sampling.scheduled.grid import Size
 from passk_jax.sampling.scheduled.state import Arrays
 
 Shape = jax.ShapeDtypeStruct
@@ -47,30 +47,20 @@ class Ahead:
     """The programs that a thread compiles for one call of :func:`host.decode`.
 
     Args:
-        decoder, work: those of the call.
+        decoder: that of the call.
         prefill: the arguments of :func:`device.prefill`.
-        size: the size of the first grid.
         shards: the number of shards of the batch.
-        rollout_shards: R.
+        refills: whether rollouts wait for rows at first; if not, all begin together.
     """
 
     def __init__(
-        self,
-        decoder: Decoder,
-        work: Work,
-        prefill: tuple[Any, ...],
-        size: Size,
-        shards: int,
-        rollout_shards: int,
+        self, decoder: Decoder, prefill: tuple[Any, ...], shards: int, refills: bool
     ):
         self.decoder: Decoder[Shape] = shapes_of(decoder)
         self.prefill = shapes_of(prefill)
-        self.shards, self.rollout_shards = shards, rollout_shards
-        # If not, all rows begin together.
-        self.refills = size != work.everything
+        self.shards, self.refills = shards, refills
         leaves, treedef = jax.tree.flatten((self.decoder, self.prefill))
-        inside = context().key
-        self.call = _name((tuple(leaves), treedef, inside, work, self.refills))
+        self.call = _name((tuple(leaves), treedef, context().key, refills))
 
     def claim(self, *change: Hashable) -> None:
         """Waits for the programs of a change if the thread compiles them now."""
@@ -115,7 +105,7 @@ class Ahead:
 
     def shrink(self, size: Size, arrays: Arrays) -> None:
         """Compiles the programs for a smaller grid."""
-        G, R = self.shards * size.slots, self.rollout_shards
+        G, (_, R, _) = self.shards * size.slots, arrays.state.waiting.shape
         rows = _zeros(G, R * size.rows)
         arrays.take_slots(_zeros(G))
         arrays.move(rows, rows, _zeros(G, R, 2))

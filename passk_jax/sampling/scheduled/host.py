@@ -139,7 +139,8 @@ class Decoding:
         self.arrays = Arrays(slots, begun)
         self.ahead: Ahead | None = None
         if self.pace.ahead and is_possible():
-            self.ahead = Ahead(decoder, work, inputs, size, num_shards, R)
+            refills = size != work.everything
+            self.ahead = Ahead(decoder, inputs, num_shards, refills)
         self.look_ahead()
 
     def finish(self, on_ended: OnEnded | None = None) -> None:
