@@ -27,10 +27,7 @@ from jaxtyping import Array, Bool, Float
 from passk_jax.config import LossConfig, SamplingConfig, TrainConfig
 from passk_jax.learning import losses, rollout_parts
 from passk_jax.learning.batch_loss import Batch, BatchLoss, without_routing
-from passk_jax.learning.expert_load import (
-    EXPERT_TOKENS,
-    load_metrics,
-)
+from passk_jax.learning.expert_load import EXPERT_TOKENS, load_metrics
 from passk_jax.learning.losses import Metrics
 from passk_jax.learning.micro_batches import MicroBatches
 from passk_jax.learning.optimizer import Optimizer, updates_made
