@@ -139,6 +139,21 @@ def _fused(name: str, *axes: str | None, part: int | None = None) -> Parameter:
     )
 
 
+def together(row: Parameter) -> Parameter:
+    """Declares an expert's matrix as transformers holds it: in one tensor with others.
+
+    Programs that write what is in memory have these tensors in files. The rows of other
+    parameters stay as they are.
+    """
+    before, found, after = row.tensor.partition('mlp.experts.{expert}.')
+    if not found:
+        return row
+    name, parts = after.removesuffix('_proj.weight'), {'gate': 0, 'up': 1}
+    joined = 'gate_up' if name in parts else name
+    fused = _fused(joined, *row.axes, part=parts.get(name)).within(before)
+    return dataclasses.replace(fused, dims=fused.other_dims, other_dims=())
+
+
 def empty_routing(arch: Arch, *shape: int) -> jax.Array:
     """Makes an empty array for the experts of ``[P, N, ...]`` tokens in every layer."""
     shape = (*shape, arch.num_layers, arch.experts_per_token)

@@ -26,6 +26,7 @@ from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
+from passk_jax.models.experts import together
 from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.parameters import Parameter, Table
@@ -71,12 +72,14 @@ def load_params(policy: Policy, source: str, mesh: Mesh) -> Params:
 def stored_tables(arch: Arch) -> list[Table]:
     """Makes a table for each way in which files name tensors; save.py uses the first.
 
-    One of them is ``Transformer.parameters``, with transformers' names in memory.
+    One of them has transformers' names in memory.
     """
-    table = Transformer.parameters(arch)
-    if not (arch.vision and arch.vision.short_names):
-        return [table]
-    return [{name: _shortened(row) for name, row in table.items()}, table]
+    tables: list[Table] = [Transformer.parameters(arch)]
+    if arch.vision and arch.vision.short_names:
+        tables.insert(0, {k: _shortened(row) for k, row in tables[0].items()})
+    if arch.num_experts and not arch.fused_experts:
+        tables.append({k: together(row) for k, row in tables[0].items()})
+    return tables
 
 
 def _shortened(row: Parameter) -> Parameter:

@@ -84,6 +84,25 @@ def test_experts_of_another_shape_are_named_with_both_layouts(family, tmp_path):
         hf_oracle.read(tmp_path)
 
 
+@pytest.mark.parametrize('sizes', [(1, 1, 1, 1), (1, 2, 1, 4)])
+@pytest.mark.parametrize('mlp', [24, 16, 32])
+def test_experts_apart_are_read_as_transformers_holds_them_too(mlp, sizes, tmp_path):
+    model = hf_oracle.make_model('qwen3_moe', moe_intermediate_size=mlp)
+    model.save_pretrained(tmp_path / 'apart')
+    # Also where the width of the model is that of an expert, or twice as much.
+    model.save_pretrained(tmp_path / 'together', save_original_format=False)
+    stored = safetensors.numpy.load_file(tmp_path / 'together/model.safetensors')
+    assert stored['model.layers.1.mlp.experts.gate_up_proj'].shape == (8, 2 * mlp, 32)
+    mesh = sharding.make_mesh(
+        **dict(zip(sharding.MESH_AXES, sizes, strict=True)),
+        devices=jax.devices()[: int(np.prod(sizes))],
+    )
+    _, want = hf_oracle.read(tmp_path / 'apart', mesh)
+    _, have = hf_oracle.read(tmp_path / 'together', mesh)
+    for name, x in want.items():
+        np.testing.assert_array_equal(have[name], x)
+
+
 SHORT = {'model.language_model.': 'model.', 'model.visual.': 'visual.'}
 
 
