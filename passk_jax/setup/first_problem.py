@@ -15,6 +15,7 @@ from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.setup.checks import warn_of_settings
 from passk_jax.setup.memory import warn_of_memory
+from passk_jax.setup.model import check_same_tokens
 from passk_jax.setup.setup import Setup
 from passk_jax.tasks import Task, right_response
 from passk_jax.types import Problem
@@ -34,8 +35,11 @@ def announce(
         is_new: whether the run has no checkpoint.
 
     Raises:
-        InputError: the task judges a gold wrong.
+        InputError: the task judges a gold wrong, or a new run begins with a policy
+            that was trained with other tokens.
     """
+    if is_new:
+        check_same_tokens(setup.tokenizer, setup.config.init.checkpoint)
     warn_of_settings(setup.config)
     problems = setup.read_training()
     parts = setup.config, setup.policy, setup.mesh

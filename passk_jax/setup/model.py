@@ -1,6 +1,7 @@
 """The tokenizer and the architecture that a configuration names."""
 
 import dataclasses
+import pathlib
 
 from absl import logging
 
@@ -35,6 +36,30 @@ def make_tokenizer(model: ModelConfig, task: Task) -> tuple[Tokenizer, tuple[int
     tokenizer = tokenizers.load_tokenizer(source)
     generation = tokenizers.load_generation_config(source)
     return tokenizer, tokenizers.stop_token_ids(tokenizer, generation)
+
+
+def check_same_tokens(tokenizer: Tokenizer, checkpoint: str) -> None:
+    """Checks that a policy of another run reads the tokens that this run writes.
+
+    Args:
+        tokenizer: that of this run.
+        checkpoint: the other run, ``init.checkpoint``; ``''``: none.
+
+    Raises:
+        InputError: a token has another id there.
+    """
+    directory = pathlib.Path(checkpoint).expanduser() / 'tokenizer'
+    if not checkpoint or not (directory / 'tokenizer.json').is_file():
+        return
+    there = tokenizers.load_tokenizer(str(directory)).get_vocab()
+    here = tokenizer.get_vocab()
+    if differ := sorted(t for t in {*there, *here} if there.get(t) != here.get(t)):
+        ids = f'{there.get(differ[0])} there and {here.get(differ[0])} here'
+        raise InputError(
+            f'init.checkpoint={checkpoint!r} was trained with other tokens: '
+            f'{differ[0]!r} has the id {ids}, and {len(differ)} differ in all. '
+            f'--config.model.tokenizer={directory} takes those of that run'
+        )
 
 
 def make_characters(model: ModelConfig, task: Task) -> Tokenizer:

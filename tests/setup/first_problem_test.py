@@ -136,3 +136,18 @@ def test_an_own_task_that_evaluates_what_it_trains_on_warns(
     about_it = [text for text in texts if 'the training problems have' in text]
     assert len(about_it) == number
     assert all("have 1 of the 1 problems of split 'test'" in text for text in about_it)
+
+
+def test_a_policy_of_other_tokens_is_no_beginning(tmp_path):
+    beginning = {'init__kind': 'checkpoint', 'init__checkpoint': str(tmp_path)}
+    setup = tiny.make_setup(tiny.make_config(**beginning, stage=1))
+    first_problem.announce(setup, {}, is_new=True)
+    setup.tokenizer.save_pretrained(tmp_path / 'tokenizer')
+    first_problem.announce(setup, {}, is_new=True)
+    # As many tokens, of which one has another character.
+    alphabet = setup.task.alphabet.replace('U', 'X')
+    character_tokenizer(alphabet).save_pretrained(tmp_path / 'tokenizer')
+    message = rf"{tmp_path}' was trained with other tokens: 'U' has the id None there"
+    with pytest.raises(ValueError, match=message):
+        first_problem.announce(setup, {}, is_new=True)
+    first_problem.announce(setup, {}, is_new=False)
