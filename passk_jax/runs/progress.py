@@ -93,10 +93,10 @@ class Progress:
         """
         if jax.process_index() != 0:
             return
-        self._values = ', '.join(filter(None, (self._evaluation, _join(values))))
+        self._values = _join(values)
         done, self._step = step - self._step, step
         if self._bar is not None:
-            self._bar.set_postfix_str(self._values, refresh=False)
+            self._bar.set_postfix_str(', '.join(self._shown()), refresh=False)
             self._bar.update(done)
             return
         if self._started is None:
@@ -109,12 +109,13 @@ class Progress:
             self._write_line()
             self._between = min(2 * self._between, _MOST_SECONDS)
 
+    def _shown(self) -> list[str]:
+        return [text for text in (self._values, self._evaluation) if text]
+
     def _write_line(self) -> None:
         now = self._clock()
         self._last_line = (self._step, now)
-        parts = [f'{self._description} {self._step}/{self._total}']
-        if self._values:
-            parts.append(self._values)
+        parts = [f'{self._description} {self._step}/{self._total}', *self._shown()]
         first, since = self._started or (self._step, now)
         steps, seconds = self._step - first, now - since
         if steps > 0 and self._step < self._total:

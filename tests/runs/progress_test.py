@@ -90,13 +90,15 @@ def test_evaluations_are_shown_with_their_split_which_stays_the_same(lines):
         progress.evaluation(0, 'validation', values)
         progress.evaluation(0, 'test', {'pass_at_1': 0.125})
         progress.update(1, reward=0.5)
-        progress.evaluation(2, 'validation', values)
+        progress.update(2, reward=0.0)
+        progress.evaluation(2, 'validation', {'pass_at_1': 0.375})
         progress.evaluation(2, 'test', {'pass_at_1': 0.125})
     shown = 'validation pass@1 0.250, validation pass@16 0.750'
     assert lines == [
-        f'training 1/2, {shown}, reward 0.500',
-        f'training after step 2: {shown}',
+        f'training 1/2, reward 0.500, {shown}',
+        'training after step 2: validation pass@1 0.375',
         'training after step 2: test pass@1 0.125',
+        'training 2/2, reward 0.000, validation pass@1 0.375',
     ]
 
 
