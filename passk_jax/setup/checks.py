@@ -259,6 +259,7 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'moved in 100 updates of which float32 moved all; '
             'model.compute_dtype=bfloat16 needs no such weights'
         )
+    _warn_of_warm_ups(config)
     losses = [stage.loss for stage in stages]
     k1 = [loss.kl_coef for loss in losses if loss.kl_estimator == 'k1' and loss.kl_coef]
     if k1:
@@ -267,6 +268,26 @@ def warn_of_settings(config: ExperimentConfig) -> None:
             'adds noise, and does not hold the policy near the first; use k2 or k3',
             k1[0],
         )
+
+
+def _warn_of_warm_ups(config: ExperimentConfig) -> None:
+    """Warns of learning rates that end before they have their value."""
+    rates = [
+        (f'stages.{stage.name}.' if stage.name else '', stage.config, stage.num_updates)
+        for stage in stages_of(config)
+    ]
+    warm_ups = [(f'{x}optimizer', c.optimizer.warmup_updates, n) for x, c, n in rates]
+    if config.init.kind == 'warm_start':
+        first = config.init.warm_start
+        number = first.optimizer.warmup_updates
+        warm_ups.append(('init.warm_start.optimizer', number, first.steps))
+    for section, number, updates in warm_ups:
+        if number > updates:
+            logging.warning(
+                '%s.warmup_updates=%d is more than the %d updates there are: the '
+                'learning rate ends at %.0f %% of its value',
+                *(section, number, updates, 100 * updates / number),
+            )
 
 
 def warn_of_repeated_work(

@@ -43,6 +43,9 @@ def test_sizes_of_a_model_that_do_not_fit_are_found_before_any_work(
 KL = {'loss__kl_coef': 0.1}
 
 
+NO_WARM_UP = {'optimizer__warmup_updates': 0}
+
+
 def published(**changes):
     """Settings with a published model, whose sizes are its own."""
     arch = tiny.make_config().model.arch
@@ -77,10 +80,21 @@ def published(**changes):
         ),
         (published(init__warm_start__optimizer__learning_rate=5e-5), None),
         (published(init__kind='hf'), None),
+        (
+            {'optimizer__warmup_updates': 20},
+            'optimizer.warmup_updates=20 is more than the 5 updates there are: the '
+            'learning rate ends at 25 % of its value',
+        ),
+        ({'optimizer__warmup_updates': 5}, None),
+        (
+            {'init__warm_start__steps': 10},
+            'init.warm_start.optimizer.warmup_updates=20 is more than the 10 updates',
+        ),
+        ({'init__warm_start__steps': 10, 'init__kind': 'scratch'}, None),
     ],
 )
 def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
-    checks.warn_of_settings(tiny.make_config(**settings))
+    checks.warn_of_settings(tiny.make_config(**NO_WARM_UP | settings))
     found = [record.getMessage() for record in caplog.records]
     assert len(found) == bool(words)
     assert not words or words in found[0]
@@ -91,11 +105,12 @@ def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog
     [
         ({'sampling': {'top_p': 0.9}}, 'cuts the distribution of the tokens'),
         ({'loss': {'kl_coef': 0.1, 'kl_estimator': 'k1'}}, 'loss.kl_coef=0.1 only'),
+        ({'optimizer': {'warmup_updates': 20}}, 'stages.later.optimizer.warmup_up'),
     ],
 )
 def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
     stages = {'later': {'start': 2, 'reset_optimizer': False, **section}}
-    checks.warn_of_settings(tiny.make_config(stages=stages))
+    checks.warn_of_settings(tiny.make_config(**NO_WARM_UP, stages=stages))
     (record,) = caplog.records
     assert words in record.getMessage()
 
