@@ -36,6 +36,7 @@ _DEFAULTS = {
     'reward': 'my_reward.py:reward',
     'source': '',
 }
+_OF_RECORDS = 'train', 'test', 'reward'
 SMALL = 'Qwen/Qwen2.5-0.5B-Instruct'
 
 
@@ -47,6 +48,12 @@ def get_config(argument: str = '') -> ConfigDict:
         defaults={**_DEFAULTS, 'size': 'tiny'},
         choices={'size': tuple(sizes)},
     )
+    given = [key for key in _OF_RECORDS if values[key] != _DEFAULTS[key]]
+    if given and values['task'] != 'records':
+        raise InputError(
+            f'{given} are of records with a reward function, and task={values["task"]} '
+            'has its own problems: leave out one of the two'
+        )
     config = sizes[values['size']]()
     if values['source']:
         if values['size'] == 'tiny':

@@ -154,6 +154,13 @@ def test_the_config_for_ones_own_takes_another_language_model():
         config_file.load('custom:train=a.jsonl,source=my/model')
 
 
+@pytest.mark.parametrize('argument', ['train=a.jsonl', 'test=a', 'reward=a.py:b'])
+def test_the_config_for_ones_own_ignores_no_argument(argument):
+    message = rf"\['{argument.partition('=')[0]}'\] are of records .* task=my.py:Mine"
+    with pytest.raises(ValueError, match=message):
+        config_file.load(f'custom:task=my.py:Mine,{argument}')
+
+
 @pytest.mark.slow
 def test_the_config_of_the_page_is_one(elsewhere):
     (block,) = (b for b in code_blocks('python') if 'def get_config' in b)
