@@ -22,7 +22,7 @@ from absl import logging
 from passk_jax.data.orders import Order, part_of
 from passk_jax.data.pictures import Pictured, PictureReader
 from passk_jax.data.problems import check_problem
-from passk_jax.errors import InputError
+from passk_jax.errors import InputError, prefixed
 from passk_jax.types import Problem, Prompts
 
 Encode = Callable[[Problem], list[int]]
@@ -143,6 +143,7 @@ def make_batches(
     num_prompts: int,
     seed: int | Sequence[int],
     weights: Mapping[str, int] | None = None,
+    name: str = 'train.num_prompts',
 ) -> Batches:
     """Makes shuffled batches, with a new order in each epoch.
 
@@ -156,6 +157,7 @@ def make_batches(
         seed: seed of the order: a number, or the experiment's seed and a purpose.
         weights: for a mixture, name of each part -> its number of problems among
             ``sum(weights)``; a category begins with the name of its part.
+        name: the setting that P is, for messages.
 
     Returns:
         Problems and prompts (numpy, ``[P, S]``) by step.
@@ -164,18 +166,19 @@ def make_batches(
         InputError: a batch needs more problems than there are, in total or in a part.
     """
     if num_prompts < 1:
-        raise InputError(f'{num_prompts=} must be positive')
+        raise InputError(f'{name}={num_prompts} must be positive')
     if num_prompts > len(tokenized.indices):
         raise InputError(
-            f'{num_prompts=} is more than the {len(tokenized.indices)} problems there '
-            f'are ({tokenized.num_dropped} were dropped as too long)'
+            f'{name}={num_prompts} is more than the {len(tokenized.indices)} problems '
+            f'there are ({tokenized.num_dropped} were dropped as too long)'
         )
-    order = Order(
-        _parts(tokenized, weights),
-        weights=weights or {'': 1},
-        num_prompts=num_prompts,
-        seed=[seed] if isinstance(seed, int) else seed,
-    )
+    with prefixed(f'{name}={num_prompts}'):
+        order = Order(
+            _parts(tokenized, weights),
+            weights=weights or {'': 1},
+            num_prompts=num_prompts,
+            seed=[seed] if isinstance(seed, int) else seed,
+        )
     return Batches(tokenized, order)
 
 

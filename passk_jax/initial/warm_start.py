@@ -71,6 +71,7 @@ class WarmStartData:
             # In the same order, RL would begin with the problems of the warm start.
             seed=(self.seed, Purpose.WARM_START),
             weights=weights_of(self.task),
+            name='init.warm_start.batch_size',
         )
 
     def tokens(self, problems: Sequence[Problem]) -> tuple[np.ndarray, np.ndarray]:

@@ -158,10 +158,11 @@ def test_the_width_is_the_longest_prompt_rounded_up(longest, limit, width):
     ('source', 'changes', 'message'),
     [
         ([], {}, 'no problems'),
-        (_source(3), {}, 'num_prompts=4 is more than the 3 problems'),
+        (_source(3), {}, r'^train\.num_prompts=4 is more than the 3 problems'),
         (_source(9), {'max_prompt_tokens': 1}, r'the 2 problems.*7 were dropped'),
         (_source(9), {'max_prompt_tokens': 0}, 'all 9 prompts are longer'),
         (_source(9), {'num_prompts': 0}, 'num_prompts=0'),
+        (_source(9), {'weights': {'any': 3, 'a': 1}}, "^train.num_prompts=4: part 'a'"),
         ([Problem(5, '', {}, 'any')] * 4, {}, 'problem 5 has no tokens'),
     ],
 )

@@ -159,6 +159,13 @@ def test_only_so_many_problems_are_demonstrated_as_asked(tmp_path, monkeypatch):
     assert seen == {problem.id for problem in subset(train, 20)}
 
 
+def test_too_few_problems_for_a_batch_name_the_setting_of_the_warm_start():
+    setup = tiny.make_setup(tiny.make_config(init__warm_start__num_problems=3))
+    message = r'^init\.warm_start\.batch_size=\d+ is more than the 3 problems'
+    with pytest.raises(ValueError, match=message):
+        setup.demonstrations().batches()
+
+
 def test_an_unknown_kind_of_demonstration_is_an_error():
     setup = tiny.make_setup(
         tiny.make_config(init__warm_start__demonstrations='longest_path')
