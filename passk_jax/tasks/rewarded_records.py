@@ -55,6 +55,10 @@ class RecordsParams(RewardParams):
     test_files: tuple[str, ...]
     prompt_field: str = not_empty()
 
+    def __post_init__(self):
+        super().__post_init__()
+        sources.check_files(self, RecordsTask.splits)
+
 
 class RecordsTask(Task):
     """Records with a reward function as a :class:`passk_jax.tasks.task.Task`.

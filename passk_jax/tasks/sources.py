@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import pathlib
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,16 @@ class Source:
     unit: str
     records: Records
     folder: pathlib.Path
+
+
+def check_files(params: Any, splits: Iterable[str]) -> None:
+    """Raises InputError if a name in ``<split>_files`` of a task's parameters is empty.
+
+    A path of that name would be the directory of all files.
+    """
+    for split in splits:
+        if not all(files := getattr(params, f'{split}_files')):
+            raise InputError(f'{split}_files={files}: a name is empty')
 
 
 def read(name: str, *, data_dir: str) -> Source:

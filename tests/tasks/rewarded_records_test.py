@@ -238,6 +238,11 @@ def test_what_is_wrong_with_the_records_is_named(records, message, tmp_path):
         make().source('test', data_dir=str(tmp_path))
 
 
+def test_a_file_without_a_name_is_refused_before_any_is_read():
+    with pytest.raises(InputError, match=r"test_files=\('',\): a name is empty"):
+        make(test_files=('',))
+
+
 def test_a_split_without_files_is_empty(source):
     with pytest.raises(EmptySplitError, match=r'test_files=\(\)'):
         source('test', test_files=())

@@ -48,9 +48,7 @@ class MathParams:
     answer_field: str = not_empty()
 
     def __post_init__(self):
-        for split in MathTask.splits:
-            if not all(files := getattr(self, f'{split}_files')):
-                raise InputError(f'{split}_files={files}: a name is empty')
+        sources.check_files(self, MathTask.splits)
 
 
 class MathTask(Task):
