@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 from jax.sharding import Mesh
@@ -19,8 +19,10 @@ from passk_jax.advantages import configured, make
 from passk_jax.advantages.configured import unscaled_estimator
 from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_json
 from passk_jax.config.checks import check_several_rollouts
+from passk_jax.data.batches import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import metric_names
+from passk_jax.evaluation.metrics import mask_by_category, powers_of_two
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.policy import Policy
@@ -186,7 +188,7 @@ def check_run_name(name: str) -> None:
 def _check_best(config: ExperimentConfig) -> None:
     """Checks the metric that selects the best checkpoint.
 
-    Metrics of a category are not checked: only an evaluation knows the categories.
+    :func:`check_best_category` checks those of a category, which the problems have.
     """
     best, metrics = config.checkpoint.keep_best, metric_names(config.eval.num_responses)
     metric = best.partition('/')[2]
@@ -195,6 +197,27 @@ def _check_best(config: ExperimentConfig) -> None:
             f'checkpoint.keep_best={best!r}: {metric!r} is none of {sorted(metrics)}, '
             'and no metric of a category, for example 5x5/pass_at_1'
         )
+
+
+def check_best_category(
+    config: ExperimentConfig, splits: Mapping[str, EvaluationBatches]
+) -> None:
+    """Checks that the split has the category whose metric selects the best checkpoint.
+
+    Raises InputError unless it has. ``splits`` are those that the run evaluates.
+    """
+    best = config.checkpoint.keep_best
+    split, _, metric = best.partition('/')
+    if '/' not in metric:
+        return
+    tokenized = splits[split].tokenized
+    problems = [tokenized.source[int(index)] for index in tokenized.indices]
+    categories = mask_by_category([problem.category for problem in problems])
+    powers = powers_of_two(config.eval.num_responses)
+    ks = dict.fromkeys((powers[0], powers[-1]))
+    there = [f'{split}/{name}/pass_at_{k}' for name in categories for k in ks]
+    if best not in there:
+        raise InputError(f'checkpoint.keep_best={best!r} is none of {there}')
 
 
 def check_evaluation(config: ExperimentConfig) -> None:

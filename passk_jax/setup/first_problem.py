@@ -13,7 +13,7 @@ from passk_jax import plugins
 from passk_jax.data.batches import EvaluationBatches, TokenizedProblems
 from passk_jax.errors import InputError
 from passk_jax.models.tokenizer import Tokenizer
-from passk_jax.setup.checks import warn_of_settings
+from passk_jax.setup.checks import check_best_category, warn_of_settings
 from passk_jax.setup.memory import warn_of_memory
 from passk_jax.setup.model import check_same_tokens
 from passk_jax.setup.setup import Setup
@@ -35,9 +35,11 @@ def announce(
         is_new: whether the run has no checkpoint.
 
     Raises:
-        InputError: the task judges a gold wrong, or a new run begins with a policy
-            that was trained with other tokens.
+        InputError: the task judges a gold wrong, a new run begins with a policy that
+            was trained with other tokens, or no problem has the category that selects
+            the best checkpoint.
     """
+    check_best_category(setup.config, splits)
     if is_new:
         check_same_tokens(setup.tokenizer, setup.config.init.checkpoint)
     warn_of_settings(setup.config)

@@ -8,6 +8,7 @@ import pytest
 from passk_jax.config import stages_of
 from passk_jax.runs import commits
 from passk_jax.setup import checks
+from passk_jax.setup.first_problem import announce
 from tests import tiny
 
 
@@ -24,6 +25,20 @@ def test_the_metric_that_says_which_is_best_is_checked_before_any_work():
     config = tiny.make_config(checkpoint__keep_best='validation/pass_at_3')
     with pytest.raises(ValueError, match=r"'pass_at_3' is none of .*'pass_at_2'"):
         checks.check_names(config)
+
+
+def test_a_category_that_no_problem_has_is_found_before_any_policy():
+    setup = tiny.make_setup(
+        tiny.make_config(checkpoint__keep_best='validation/no/pass_at_1')
+    )
+    splits = {'validation': setup.evaluation_batches('validation')}
+    category = splits['validation'].tokenized.source[0].category
+    there = rf"is none of \['validation/{category}/pass_at_1', "
+    with pytest.raises(ValueError, match=there):
+        announce(setup, splits, is_new=False)
+    best = f'validation/{category}/pass_at_1'
+    checks.check_best_category(tiny.make_config(checkpoint__keep_best=best), splits)
+    checks.check_best_category(tiny.make_config(), {})
 
 
 @pytest.mark.parametrize(
