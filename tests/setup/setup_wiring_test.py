@@ -177,6 +177,7 @@ def test_demonstrations_get_their_settings(setup):
         'num_prompts': 12,
         'seed': (17, Purpose.WARM_START),
         'weights': None,
+        'name': 'init.warm_start.batch_size',
     }
     assert call.args == (setup.read_training(20),)
 
