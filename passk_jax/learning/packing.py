@@ -180,31 +180,17 @@ def apply_in_rows(
     tokens, routing = arrays
     if rows is None or packing is None:
         return fn(tokens, None, routing)
+    N, T = tokens.shape[1:]
+    slots = token_slots(lengths, packing, width=T, rows=rows)
     if routing is not None:
-        T, *more = routing.shape[2:]
-        slots = _slots(lengths, packing, width=T, rows=rows)
-        empty = jnp.zeros((rows * T, *more), routing.dtype)
+        empty = jnp.zeros((rows * T, *routing.shape[3:]), routing.dtype)
         routing = _move(routing, slots, empty)
-    results = fn(*pack_tokens(tokens, lengths, packing, rows=rows), routing)
-    return jax.tree.map(lambda x: unpack(x, lengths, packing, rows=rows), results)
-
-
-def pack_tokens(
-    tokens: Int[Array, 'P N T'],
-    lengths: Int[Array, 'P N'],
-    packing: Packing,
-    *,
-    rows: int,
-) -> tuple[Int[Array, 'P R T'], Int[Array, 'P R T']]:
-    """Packs tokens into rows; also returns where each token's response starts.
-
-    A pad is token 0 in a response of its own, so no other token attends to it.
-    """
-    T = tokens.shape[-1]
-    slots = _slots(lengths, packing, width=T, rows=rows)
     starts = jnp.broadcast_to(packing.offsets[..., None], tokens.shape)
+    # A pad is token 0 in a response of its own, so no other token attends to it.
     pads = jnp.tile(jnp.arange(T, dtype=jnp.int32), rows)
-    return _move(tokens, slots, jnp.zeros_like(pads)), _move(starts, slots, pads)
+    tokens = _move(tokens, slots, jnp.zeros_like(pads))
+    results = fn(tokens, _move(starts, slots, pads), routing)
+    return jax.tree.map(lambda x: unpack(x, slots, num_rollouts=N), results)
 
 
 def _move(
@@ -228,23 +214,20 @@ def _move(
 
 def unpack(
     values: Float[Array, 'P R T ...'],
-    lengths: Int[Array, 'P N'],
-    packing: Packing,
+    slots: Int[Array, 'P shards slots'],
     *,
-    rows: int,
+    num_rollouts: int,
 ) -> Float[Array, 'P N T ...']:
-    """Undoes :func:`pack_tokens`; the result is 0 at pads."""
-    (P, N), (T, *more) = lengths.shape, values.shape[2:]
-    shards = packing.shards
-    slots = _slots(lengths, packing, width=T, rows=rows)
+    """Moves values back from the slots of their tokens; the result is 0 at pads."""
+    (P, shards, _), (T, *more) = slots.shape, values.shape[2:]
     slots = slots.reshape(*slots.shape, *(1 for _ in more))
     values = values.reshape(P, shards, -1, *more)
     unpacked = jnp.take_along_axis(values, slots, axis=2, mode='fill', fill_value=0)
-    unpacked = unpacked.reshape(P, N, T, *more)
+    unpacked = unpacked.reshape(P, num_rollouts, T, *more)
     return sharding.shard(unpacked, 'batch', 'rollouts', None, *(None for _ in more))
 
 
-def _slots(
+def token_slots(
     lengths: Int[Array, 'P N'], packing: Packing, *, width: int, rows: int
 ) -> Int[Array, 'P shards slots']:
     """Assigns each token a slot on its device, and each pad a slot past the end."""

@@ -15,8 +15,6 @@ from passk_jax.learning.packing import Packing
 WIDTH = 16
 
 pack = jax.jit(packing.pack, static_argnames='width')
-pack_tokens = jax.jit(packing.pack_tokens, static_argnames='rows')
-unpack = jax.jit(packing.unpack, static_argnames='rows')
 order_by_size = jax.jit(packing.order_by_size, static_argnames='parts')
 
 
@@ -64,9 +62,16 @@ def test_what_is_packed_is_unpacked_in_its_place():
     tokens = np.where(inside, np.arange(1, inside.size + 1).reshape(inside.shape), 7)
     found = pack(lengths, width=WIDTH)
     rows = int(found.num_rows.max())
-    packed, starts = pack_tokens(tokens.astype(np.int32), lengths, found, rows=rows)
+    kept = []
+
+    def keep(packed, starts, _):
+        kept.extend((packed, starts))
+        return packed.astype(np.float32)
+
+    arrays = tokens.astype(np.int32), None
+    back = packing.apply_in_rows(keep, arrays, lengths, found, rows=rows)
+    packed, starts = kept
     assert packed.shape == starts.shape == (P, rows, WIDTH)
-    back = unpack(np.float32(packed), lengths, found, rows=rows)
     np.testing.assert_array_equal(back, np.where(inside, tokens, 0))
     # Slots of no response are pads, each of which starts itself.
     empty = occupied(lengths, found, rows) == 0
@@ -81,9 +86,10 @@ def test_gradients_go_back_through_unpacking_and_none_goes_to_a_pad():
     found = pack(lengths, width=WIDTH)
     rows = int(found.num_rows.max())
     values = jnp.ones((len(lengths), rows, WIDTH))
+    slots = packing.token_slots(lengths, found, width=WIDTH, rows=rows)
 
     def total(values):
-        return unpack(values, lengths, found, rows=rows).sum()
+        return packing.unpack(values, slots, num_rollouts=lengths.shape[1]).sum()
 
     expected = occupied(lengths, found, rows)
     np.testing.assert_array_equal(jax.jit(jax.grad(total))(values), expected)
