@@ -60,7 +60,8 @@ class Ahead:
         self.prefill = shapes_of(prefill)
         self.shards, self.refills = shards, refills
         leaves, treedef = jax.tree.flatten((self.decoder, self.prefill))
-        self.call = _name((tuple(leaves), treedef, context().key, refills))
+        inside, _ = context()
+        self.call = _name((tuple(leaves), treedef, inside, refills))
 
     def claim(self, *change: Hashable) -> None:
         """Waits for the programs of a change if the thread compiles them now."""
@@ -74,11 +75,12 @@ class Ahead:
         self, jobs: Mapping[Hashable, Callable[[Arrays], None]], arrays: Arrays
     ) -> None:
         """Replaces the thread's jobs: the methods that compile for each change."""
-        here, shapes = context().run, shapes_of((arrays.slots, arrays.state))
+        shapes = shapes_of((arrays.slots, arrays.state))
+        _, run = context()
         BACKGROUND.plan(
             {
                 (self.call, change): functools.partial(
-                    here, functools.partial(job, Arrays(*shapes, run=compiled))
+                    run, functools.partial(job, Arrays(*shapes, run=compiled))
                 )
                 for change, job in jobs.items()
             }
@@ -117,30 +119,6 @@ class Ahead:
         compiled(device.advance, self.decoder, arrays.slots, arrays.state, stop)
 
 
-@dataclasses.dataclass(frozen=True)
-class Context:
-    """A copy of a thread's JAX context.
-
-    Attributes:
-        mesh: the mesh.
-        options: the thread's options, as context managers, and their values.
-        key: equal for contexts that compile the same programs.
-    """
-
-    mesh: jax.sharding.Mesh
-    options: list[tuple[Any, Any]]
-    key: Hashable
-
-    def run(self, job: Job) -> None:
-        """Runs a job in the context, in any thread."""
-        with contextlib.ExitStack() as stack:
-            for option, value in self.options:
-                stack.enter_context(option(value))
-            if not self.mesh.empty:
-                stack.enter_context(jax.set_mesh(self.mesh))
-            job()
-
-
 def shapes_of(tree: Any) -> Any:
     """Returns the shapes for which ``jax.jit`` compiles these arguments."""
     return jax.tree.map(_shape_of, tree)
@@ -173,15 +151,29 @@ def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
     return jax.tree.map(shape_of, program.out_info, program.output_shardings)
 
 
-def context() -> Context:
-    """Returns the current JAX context."""
+def context() -> tuple[Hashable, Callable[[Job], None]]:
+    """Copies the thread's JAX context: its mesh and its options.
+
+    Returns:
+        A key, equal for contexts that compile the same programs, and a function that
+        runs a job in the context, in any thread.
+    """
     from jax._src import config
 
     mesh = jax.sharding.get_mesh()
     local = [(x, x.get_local()) for x in config.config_states.values()]
     unset = config.config_ext.unset
-    options = [(option, value) for option, value in local if value is not unset]
-    return Context(mesh, options, (mesh, config.trace_context()))
+
+    def run(job: Job) -> None:
+        with contextlib.ExitStack() as stack:
+            for option, value in local:
+                if value is not unset:
+                    stack.enter_context(option(value))
+            if not mesh.empty:
+                stack.enter_context(jax.set_mesh(mesh))
+            job()
+
+    return (mesh, config.trace_context()), run
 
 
 @functools.cache
