@@ -83,7 +83,7 @@ class MicroBatches:
                 zeros = jnp.zeros(batch.rollouts.tokens.shape, jnp.float32)
                 return self.deal(batch, visit, (), zeros, False)[1]
             parts, join = self.cut(batch)
-            return join(jax.lax.map(self.in_rows(score_part), parts))
+            return join(jax.lax.map(self.fit_rows(score_part), parts))
 
         return jax.lax.map(score_batch, batches)
 
@@ -110,10 +110,12 @@ class MicroBatches:
                 tokens = self.deal(batch, visit, tokens, (), False)[0]
             else:
                 parts, _ = self.cut(batch)
-                tokens = jax.lax.map(self.in_rows(count), parts).sum(axis=0)
+                tokens = jax.lax.map(self.fit_rows(count), parts).sum(axis=0)
         return balance_factors(tokens, self.loss.mask(batch.rollouts))
 
-    def in_rows(self, fn: Callable[[Batch, int | None], Any]) -> Callable[[Batch], Any]:
+    def fit_rows(
+        self, fn: Callable[[Batch, int | None], Any]
+    ) -> Callable[[Batch], Any]:
         """Returns ``fn`` of a micro-batch and the fewest compiled rows that hold it."""
         return lambda part: packing.switch_on_rows(
             functools.partial(fn, part), part.packing, sizes=self.pack_sizes
@@ -183,9 +185,9 @@ class MicroBatches:
         def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
             def measure_rows(part: Batch) -> tuple[Params, Any]:
                 nothing = jax.tree.map(jnp.zeros_like, total)
-                return nothing, self.in_rows(measure)(part)
+                return nothing, self.fit_rows(measure)(part)
 
-            learn_from_rows = self.in_rows(learn)
+            learn_from_rows = self.fit_rows(learn)
             if self.loss.vanishes_without_advantages:
                 signal = (part.advantages != 0).any()
                 grads, aux = jax.lax.cond(signal, learn_from_rows, measure_rows, part)
