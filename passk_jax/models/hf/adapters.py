@@ -50,7 +50,7 @@ def load_adapters(policy: Policy, source: str, mesh: Mesh) -> Params:
     if not (directory / file).is_file():
         raise InputError(f'{directory} has no {file}: save it with safetensors')
     shapes = {k: x for k, x in param_shapes(policy, mesh).items() if is_adapter(k)}
-    tables = list(map(_of_adapters, weights.stored_tables(policy.arch)))
+    tables = list(map(_select_adapters, weights.stored_tables(policy.arch)))
     return weights.read_tensors(directory, [directory / file], tables, shapes)
 
 
@@ -103,10 +103,10 @@ def _fields(policy: Policy, base: str) -> dict[str, Any]:
 
 def _table(policy: Policy) -> Table:
     """Returns the rows of the adapters, with PEFT's names of tensors."""
-    return _of_adapters(Transformer.parameters(policy.arch))
+    return _select_adapters(Transformer.parameters(policy.arch))
 
 
-def _of_adapters(table: Table) -> Table:
+def _select_adapters(table: Table) -> Table:
     return {k: row.within(_PREFIX) for k, row in table.items() if is_adapter(k)}
 
 
