@@ -179,12 +179,12 @@ def _config_of(file: pathlib.Path) -> Mapping[str, Any]:
     homes = [folder.parent for folder in folders if folder.name == 'evaluation']
     for path in (home / 'config.json' for home in homes):
         if path.is_file():
-            return _read_section(path)
+            return _read_config(path)
     return {}
 
 
-def _read_section(path: pathlib.Path) -> Mapping[str, Any]:
-    """Reads a JSON object; InputError if the file has none or a seed that is none."""
+def _read_config(path: pathlib.Path) -> Mapping[str, Any]:
+    """Reads a config; InputError if it is no JSON object, or its seed no number."""
     try:
         seed = (values := read_json(path)).get('seed')
     except (ValueError, AttributeError) as error:
@@ -199,7 +199,7 @@ def _sampling_of(file: pathlib.Path, config: Mapping[str, Any]) -> dict[str, Any
     limit = _section(config, 'sampling').get('max_response_tokens')
     settings = file.with_suffix('.json')
     if settings.is_file():
-        values = _read_section(settings)
+        values = _read_config(settings)
         config = values if 'eval' in values else config
         limit = values.get('max_response_tokens', limit)
     options = {'max_response_tokens': limit}

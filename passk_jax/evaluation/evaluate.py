@@ -10,7 +10,7 @@ import collections
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -222,12 +222,23 @@ def metric_names(num_responses: int) -> set[str]:
     It includes the verifier's failures, which only tasks with the shared pool of
     verifiers report.
     """
-    one = {'category': '', 'n': num_responses, 'c': 0, 'response_length': 1.0}
+    names = {x for x in _name_metrics(num_responses, ['']) if '/' not in x}
+    failures = {f'verifier_{kind}' for kind in (TIMEOUT, CRASH, PARSE_FAILURE)}
+    return names | {'num_dropped'} | failures
+
+
+def category_metric_names(num_responses: int, categories: Iterable[str]) -> list[str]:
+    """Returns the names of an evaluation's metrics of categories, in their order."""
+    return [x for x in _name_metrics(num_responses, categories) if '/' in x]
+
+
+def _name_metrics(num_responses: int, categories: Iterable[str]) -> list[str]:
+    """Names the metrics of an evaluation of a problem of each category."""
+    one = {'n': num_responses, 'c': 0, 'response_length': 1.0}
     one |= {'correct': [False] * num_responses, 'parsed': [''] * num_responses}
     one = dict.fromkeys(PROBLEM_METRICS, 1.0) | one
-    names = summarize([one], seed=0, bootstrap_samples=1).keys() | {'num_dropped'}
-    names |= {f'verifier_{kind}' for kind in (TIMEOUT, CRASH, PARSE_FAILURE)}
-    return {name for name in names if '/' not in name}
+    rows = [one | {'category': category} for category in categories]
+    return list(summarize(rows, seed=0, bootstrap_samples=1))
 
 
 def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:

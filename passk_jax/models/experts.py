@@ -139,7 +139,7 @@ def _fused(name: str, *axes: str | None, part: int | None = None) -> Parameter:
     )
 
 
-def together(row: Parameter) -> Parameter:
+def join_experts(row: Parameter) -> Parameter:
     """Declares an expert's matrix as transformers holds it: in one tensor with others.
 
     Programs that write what is in memory have these tensors in files. The rows of other

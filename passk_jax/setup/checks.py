@@ -21,8 +21,7 @@ from passk_jax.config import ExperimentConfig, Stage, errors_of, stages_of, to_j
 from passk_jax.config.checks import check_several_rollouts
 from passk_jax.data.batches import EvaluationBatches
 from passk_jax.errors import InputError
-from passk_jax.evaluation.evaluate import metric_names
-from passk_jax.evaluation.metrics import mask_by_category, powers_of_two
+from passk_jax.evaluation.evaluate import category_metric_names, metric_names
 from passk_jax.initial.params import ONLY_ROUNDING
 from passk_jax.models.families.table import FAMILIES
 from passk_jax.models.policy import Policy
@@ -211,11 +210,10 @@ def check_best_category(
     if '/' not in metric:
         return
     tokenized = splits[split].tokenized
-    problems = [tokenized.source[int(index)] for index in tokenized.indices]
-    categories = mask_by_category([problem.category for problem in problems])
-    powers = powers_of_two(config.eval.num_responses)
-    ks = dict.fromkeys((powers[0], powers[-1]))
-    there = [f'{split}/{name}/pass_at_{k}' for name in categories for k in ks]
+    problems = (tokenized.source[int(index)] for index in tokenized.indices)
+    categories = dict.fromkeys(problem.category for problem in problems)
+    names = category_metric_names(config.eval.num_responses, categories)
+    there = [f'{split}/{name}' for name in names]
     if best not in there:
         raise InputError(f'checkpoint.keep_best={best!r} is none of {there}')
 

@@ -26,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 
 from passk_jax.errors import InputError
 from passk_jax.models.arch import Arch
-from passk_jax.models.experts import together
+from passk_jax.models.experts import join_experts
 from passk_jax.models.hf import other_formats
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.parameters import Parameter, Table
@@ -78,7 +78,7 @@ def stored_tables(arch: Arch) -> list[Table]:
     if arch.vision and arch.vision.short_names:
         tables.insert(0, {k: _shortened(row) for k, row in tables[0].items()})
     if arch.num_experts and not arch.fused_experts:
-        tables.append({k: together(row) for k, row in tables[0].items()})
+        tables.append({k: join_experts(row) for k, row in tables[0].items()})
     return tables
 
 
