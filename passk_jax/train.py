@@ -233,10 +233,11 @@ def evaluate_due(
     if not due:
         return True
     log.flush()
-    log.begin('evaluate', step)
+    begin = functools.partial(log.begin, 'evaluate', step)
+    begin()
     for split in due:
         result = log.first_evaluation(step, split) or verbs.evaluate(
-            params, splits[split], split=split, step=step, stop=stop
+            params, splits[split], split=split, step=step, stop=stop, on_batch=begin
         )
         if result is None:
             return False

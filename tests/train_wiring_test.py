@@ -127,10 +127,15 @@ def test_evaluation_samples_with_settings_of_its_own(setup):
 
 def test_every_split_is_evaluated_with_its_name(setup):
     result = EvaluationResult({}, [])
+    log = mock.MagicMock()
     with mock.patch.object(Evaluate, '__call__', return_value=result) as evaluated:
-        assert evaluate_splits(setup)
+        assert evaluate_splits(setup, log)
     first, second = evaluated.call_args_list
     for call, split in ((first, 'validation'), (second, 'test')):
+        # The watchdog's time is that of a batch.
+        log.begin.reset_mock()
+        call.kwargs['on_batch']()
+        log.begin.assert_called_once_with('evaluate', 0)
         assert (call.kwargs['split'], call.kwargs['step']) == (split, 0)
         batches = call.args[1]
         # Five of the split's own problems, in batches of two.

@@ -23,11 +23,14 @@ from passk_jax.models.policy import Params
 from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.signal import Example, explain_missing_signal, has_answer
 from passk_jax.rollouts.verify import Responses
+from passk_jax.runs.progress import Progress
 from passk_jax.sampling import Purpose, RunKeys
 from passk_jax.types import Problem
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT
 
 Record = dict[str, Any]
+
+_SILENT_SECONDS = 30.0
 
 
 class EvaluationResult(NamedTuple):
@@ -65,6 +68,7 @@ class Evaluate:
         split: str,
         step: int,
         stop: Callable[[], bool],
+        on_batch: Callable[[], None] = ...,
     ) -> EvaluationResult | None: ...
 
     def __call__(
@@ -75,8 +79,11 @@ class Evaluate:
         split: str,
         step: int,
         stop: Callable[[], bool] = lambda: False,
+        on_batch: Callable[[], None] = lambda: None,
     ) -> EvaluationResult | None:
         """Samples responses to every problem and verifies them.
+
+        It shows its progress from half a minute on.
 
         Args:
             params: the policy's parameters.
@@ -84,6 +91,7 @@ class Evaluate:
             split: the split's name.
             step: the training step of these parameters.
             stop: called before every batch; ``True`` stops the evaluation.
+            on_batch: called before every batch that is evaluated.
 
         Returns:
             Metrics and records; ``None`` if ``stop`` returned ``True``.
@@ -96,19 +104,27 @@ class Evaluate:
         kept_indices = {i * total // count for i in range(count)}
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
-        for batch, valid in batches:
-            if stop():
-                return None
-            sampled = self.sample(params, batch, key=key)
-            responses = self.sample.verify(sampled, step=step)
-            for kind, failed in responses.verdicts.failures.items():
-                failures[kind] += int(failed[:valid].sum())
-            problems = batch.problems[:valid]
-            rows.extend(
-                _records(
-                    problems, responses, first=len(rows), kept_indices=kept_indices
+        with Progress(
+            batches.num_problems,
+            initial=0,
+            description=f'evaluating {split}',
+            silent_seconds=_SILENT_SECONDS,
+        ) as progress:
+            for batch, valid in batches:
+                if stop():
+                    return None
+                on_batch()
+                sampled = self.sample(params, batch, key=key)
+                responses = self.sample.verify(sampled, step=step)
+                for kind, failed in responses.verdicts.failures.items():
+                    failures[kind] += int(failed[:valid].sum())
+                problems = batch.problems[:valid]
+                rows.extend(
+                    _records(
+                        problems, responses, first=len(rows), kept_indices=kept_indices
+                    )
                 )
-            )
+                progress.update(len(rows))
         samples = config.bootstrap_samples
         values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
         # No mean includes the dropped prompts, which are over the limit.

@@ -27,6 +27,8 @@ class Progress:
         seconds_between_lines: the least time between the first two log lines. It
             doubles with each line, up to ten minutes, so that a log stays short. The
             first update and the end always log a line.
+        silent_seconds: a loop that ends within this time shows nothing; a longer one
+            begins to show its progress after it.
         clock: returns seconds, for the estimate of the time left.
     """
 
@@ -38,11 +40,13 @@ class Progress:
         description: str,
         stream: TextIO | None = None,
         seconds_between_lines: float = 10.0,
+        silent_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ):
         self._total, self._step, self._description = total, initial, description
         self._stream = sys.stderr if stream is None else stream
         self._between, self._clock = seconds_between_lines, clock
+        self._silent, self._began = silent_seconds, clock()
         self._bar: tqdm.tqdm | None = None
         self._values = ''
         self._evaluated, self._evaluation = -1, ''
@@ -57,6 +61,9 @@ class Progress:
                 desc=self._description,
                 file=self._stream,
                 dynamic_ncols=True,
+                delay=self._silent,
+                # A bar within another loop's disappears with its loop.
+                leave=not self._silent,
                 # The first step compiles and would distort a plain mean.
                 smoothing=0.1,
             )
@@ -104,7 +111,8 @@ class Progress:
             self._started = (step, self._clock())
         last = self._last_line
         if last is None:
-            self._write_line()
+            if self._clock() - self._began >= self._silent:
+                self._write_line()
         elif self._clock() - last[1] >= self._between:
             self._write_line()
             self._between = min(2 * self._between, _MOST_SECONDS)

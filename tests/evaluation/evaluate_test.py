@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import types
+from unittest import mock
 
 import jax
 import numpy as np
@@ -135,6 +136,25 @@ def run_evaluation(*, split='validation', step=2, **overrides):
 @pytest.fixture(scope='module')
 def evaluated():
     return run_evaluation()
+
+
+def test_a_long_evaluation_shows_its_progress_and_begins_each_batch():
+    setup = tiny.make_setup(tiny.make_config(init__kind='scratch', eval__batch_size=4))
+    on_batch = mock.Mock()
+    with (
+        jax.set_mesh(setup.mesh),
+        mock.patch.object(evaluate.Progress, 'update') as update,
+    ):
+        setup.evaluate()(
+            setup.initial_params(None),
+            setup.evaluation_batches('validation'),
+            split='validation',
+            step=2,
+            stop=lambda: False,
+            on_batch=on_batch,
+        )
+    assert update.mock_calls == [mock.call(4), mock.call(6)]
+    assert on_batch.call_count == 2
 
 
 def test_the_names_of_the_metrics_are_known_beforehand(evaluated):

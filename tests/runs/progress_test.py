@@ -81,6 +81,27 @@ def test_the_end_is_not_said_twice_and_an_empty_loop_says_nothing(lines):
     assert len(lines) == 1
 
 
+def test_a_short_loop_shows_nothing_if_it_may_be_silent(lines):
+    for seconds, shown in ((7.0, []), (16.0, ['training 2/3', 'training 3/3'])):
+        clock = _Clock()
+        progress, _ = _off_terminal(clock, total=3, initial=0, silent_seconds=30.0)
+        with progress:
+            for step in range(1, 4):
+                clock.now += seconds
+                progress.update(step)
+        assert [line.split(',')[0] for line in lines] == shown
+
+
+def test_a_short_loop_shows_no_bar_if_it_may_be_silent(lines):
+    stream = _Terminal()
+    with Progress(
+        3, initial=0, description='training', stream=stream, silent_seconds=30.0
+    ) as progress:
+        progress.update(3)
+    assert stream.getvalue().strip('\r ') == ''
+    assert lines == []
+
+
 def test_evaluations_are_shown_with_their_split_which_stays_the_same(lines):
     # As a line of metrics.jsonl has them, in the order of their names.
     values = {'pass_at_1': 0.25, 'pass_at_1_low': 0.0, 'pass_at_16': 0.75}
