@@ -8,6 +8,8 @@ import pytest
 import torch
 import transformers
 from flax import nnx
+from transformers.models.qwen2_5_vl import modeling_qwen2_5_vl
+from transformers.models.qwen3_vl import modeling_qwen3_vl
 
 from passk_jax.models import vision
 from passk_jax.models.arch import Vision
@@ -17,6 +19,10 @@ from passk_jax.types import Images
 from tests.models import oracle
 from tests.slow import slow_rows
 
+TOWERS = {
+    'qwen2_5_vl': modeling_qwen2_5_vl.Qwen2_5_VisionTransformerPretrainedModel,
+    'qwen3_vl': modeling_qwen3_vl.Qwen3VLVisionModel,
+}
 GRIDS = (((10, 16), (6, 6)), ((14, 4),), (), ((2, 2), (2, 8), (8, 2)))
 PATCHES = 10 * 16 + 6 * 6 + 8
 
@@ -44,7 +50,8 @@ def make_pair(family='qwen3_vl', **changes):
     config = transformers.AutoConfig.for_model(
         parts.vision_types[0], **fields, out_hidden_size=32
     )
-    theirs = transformers.AutoModel.from_config(config, attn_implementation='eager')
+    # AutoModel of transformers 5.17 does not know every tower.
+    theirs = TOWERS[family]._from_config(config, attn_implementation='eager')
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, x in theirs.named_parameters():
