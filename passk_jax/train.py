@@ -236,7 +236,7 @@ def evaluate_due(
     begin = functools.partial(log.begin, 'evaluate', step)
     begin()
     for split in due:
-        result = log.first_evaluation(step, split) or verbs.evaluate(
+        result = log.known_evaluation(step, split) or verbs.evaluate(
             params, splits[split], split=split, step=step, stop=stop, on_batch=begin
         )
         if result is None:

@@ -106,7 +106,7 @@ def evaluate_splits(setup, log=None, params=None):
     (stage,) = stages_of(setup.config)
     splits = {s: setup.evaluation_batches(s) for s in ('validation', 'test')}
     log, verbs = log or mock.MagicMock(), train.make_verbs(setup, stage)
-    log.first_evaluation.return_value = None
+    log.known_evaluation.return_value = None
     return train.evaluate_due(verbs, params, splits, log, 0, stop=lambda: False)
 
 

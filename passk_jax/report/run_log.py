@@ -39,7 +39,7 @@ from passk_jax.report.run_data import counts_in
 from passk_jax.rollouts.dynamic_sampling import Draw, Draws, with_signal
 from passk_jax.rollouts.signal import explain_missing_signal, has_answer, list_examples
 from passk_jax.rollouts.verify import records
-from passk_jax.runs import first_evaluations
+from passk_jax.runs.known_evaluations import Evaluation, KnownEvaluations
 from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.progress import Progress
@@ -92,6 +92,7 @@ class RunLog:
             batch_metrics, k=k, mask_truncated=mask_truncated
         )
         self._by_category = functools.partial(category_metrics, k=k)
+        self._known = KnownEvaluations(workdir, start)
         self._writer = MetricWriter(
             workdir, log=config, resume_step=start, config=settings
         )
@@ -155,14 +156,12 @@ class RunLog:
             self._write_step, step, draws, step_metrics, diagnosis, spent, cpu_seconds
         )
 
-    def first_evaluation(
-        self, step: int, split: str
-    ) -> first_evaluations.Evaluation | None:
-        """Returns an evaluation before step 0 that another run made, or ``None``."""
-        if step > 0:
-            return None
-        # A shared file system may show the file to some processes only later.
-        return hosts.broadcast(lambda: first_evaluations.read(self._workdir, split))
+    def known_evaluation(self, step: int, split: str) -> Evaluation | None:
+        """Returns an evaluation that need not be made again, or ``None``.
+
+        The process before has made it, or, before step 0, another run.
+        """
+        return self._known.get(step, split)
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]

@@ -17,7 +17,7 @@ from typing import Any
 
 from passk_jax.files import parse_json, read_json
 from passk_jax.report.run_data import Row, read_lines
-from passk_jax.runs import first_evaluations
+from passk_jax.runs import known_evaluations
 from passk_jax.runs.checkpoints import saved_steps
 from passk_jax.runs.commits import is_committed
 from passk_jax.runs.directory import has_begun
@@ -124,7 +124,9 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     if job.config['eval'] == other.config['eval']:
         with contextlib.suppress(OSError, ValueError):
             for split in job.splits:
-                first_evaluations.copy(other.run.directory, job.run.directory, split)
+                known_evaluations.copy_first(
+                    other.run.directory, job.run.directory, split
+                )
     return True
 
 

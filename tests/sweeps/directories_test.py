@@ -1,5 +1,4 @@
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -8,7 +7,8 @@ import sys
 
 import pytest
 
-from passk_jax.runs import first_evaluations
+from passk_jax.runs.digests import digest
+from passk_jax.runs.known_evaluations import KnownEvaluations
 from passk_jax.sweeps import directories
 from passk_jax.sweeps.commands import Run
 from passk_jax.sweeps.directories import Holder, Lock
@@ -125,17 +125,21 @@ def test_the_evaluations_before_step_0_come_with_a_warm_start(tmp_path):
     write_rows(maker, {'step': 0, 'stage': 0, 'split': 'validation', 'pass_at_1': 0.5})
     records = maker.run.directory / 'evaluation'
     records.mkdir()
-    (records / 'validation_step_00000000.jsonl').write_text('{"c": 1}\n')
+    name = 'validation_step_00000000.jsonl'
+    (records / name).write_text('{"c": 1}\n')
+    sha256 = digest(records / name)
+    line = {'step': 0, 'file': f'evaluation/{name}', 'sha256': sha256}
+    (maker.run.directory / 'digests.jsonl').write_text(json.dumps(line) + '\n')
     # The test split is not evaluated yet.
     assert directories.copy_warm_start(job, maker)
-    read = functools.partial(first_evaluations.read, job.run.directory)
-    assert read('validation') == ({'pass_at_1': 0.5}, [{'c': 1}])
-    assert read('test') is None
+    known = KnownEvaluations(job.run.directory, 0)
+    assert known.get(0, 'validation') == ({'pass_at_1': 0.5}, [{'c': 1}])
+    assert known.get(0, 'test') is None
     # One that evaluates otherwise makes its own.
     other = make_job(tmp_path, 'b_seed0')
     other = dataclasses.replace(other, config={'init': {}, 'eval': {'top_p': 0.9}})
     assert directories.copy_warm_start(other, maker)
-    assert first_evaluations.read(other.run.directory, 'validation') is None
+    assert KnownEvaluations(other.run.directory, 0).get(0, 'validation') is None
 
 
 def test_a_run_that_has_begun_makes_no_warm_start(tmp_path):
