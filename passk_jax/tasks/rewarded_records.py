@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from passk_jax.config import checks
 from passk_jax.config.ranges import not_empty
@@ -108,6 +109,9 @@ class RecordsTask(Task):
         if not (problems := splits[split]):
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
             raise EmptySplitError(f'split {split!r} of the task is empty: {files}')
+        if repeats := len(problems) - len({*map(self.content_hash, problems)}):
+            message = 'split %r: %d of %d prompts repeat earlier ones'
+            logging.warning(message, split, repeats, len(problems))
         _rewards_of(vars(self.params)).check(problems[0].data['record'])
         return problems
 

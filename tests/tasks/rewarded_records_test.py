@@ -238,6 +238,17 @@ def test_what_is_wrong_with_the_records_is_named(records, message, tmp_path):
         make().source('test', data_dir=str(tmp_path))
 
 
+def test_prompts_that_repeat_are_counted_in_a_warning(tmp_path, caplog):
+    twice = [*records_toy.RECORDS['train'], *records_toy.RECORDS['train']]
+    records_toy.write(tmp_path, train=twice)
+    assert len(make().source('train', data_dir=str(tmp_path))) == len(twice)
+    count = len(records_toy.RECORDS['train'])
+    assert f"'train': {count} of {2 * count} prompts repeat" in caplog.text
+    caplog.clear()
+    make().source('test', data_dir=str(tmp_path))
+    assert 'repeat' not in caplog.text
+
+
 def test_a_file_without_a_name_is_refused_before_any_is_read():
     with pytest.raises(InputError, match=r"test_files=\('',\): a name is empty"):
         make(test_files=('',))
