@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from passk_jax import tasks
-from passk_jax.tasks import pictured
+from passk_jax.tasks import options
 from passk_jax.tasks.mathvision import official as mathvision_official
 from tests.tasks import pictured_toy as toy
 from tests.tasks.payloads import PAYLOADS
-
-_OPTIONS = ['red', 'dark blue', 'green tea', 'No']
 
 
 @pytest.fixture(params=['mathvision', 'mmmu'])
@@ -210,74 +208,6 @@ def test_a_malformed_record_is_an_error(name, change):
         tasks.task_class(name).parse_problem(json.dumps(toy.CHOICE))
 
 
-@pytest.mark.parametrize(
-    ('response', 'answer'),
-    [
-        (r'The answer is 3. No: \boxed{4}. The answer is 5.', '4'),
-        ('The answer is 4.\nOr not.', '4'),
-        ('Answer: **B**', 'B'),
-        ('The answer is\n(B).', '(B)'),
-        ('First 3. Then 4.', 'Then 4'),
-        ('first 3\nthen 4', 'then 4'),
-        ('3.5', '3.5'),
-        # A box that is not closed, as where a response was cut off.
-        (r'The answer is 3, \boxed{4', ''),
-        ('', ''),
-        (' \n ', ''),
-    ],
-)
-def test_a_response_ends_with_its_answer(response, answer):
-    assert pictured.final_answer(response) == answer
-
-
-@pytest.mark.parametrize(
-    ('answer', 'letters'),
-    [
-        ('B', 'B'),
-        ('b', 'B'),
-        ('(c)', 'C'),
-        ('B.', 'B'),
-        (r'\text{B}', 'B'),
-        (r'$\textbf{(B)}$', 'B'),
-        (r'\mathrm{B}', 'B'),
-        ('B: dark blue', 'B'),
-        ('D) no', 'D'),
-        ('Dark  Blue.', 'B'),
-        ('no', 'D'),
-        ('It has a dark blue roof', 'B'),
-        ('It is (B), by (B)', 'B'),
-        ('It is option C', 'C'),
-        ('which gives C', 'C'),
-        ('(A) is the one, not blue', 'A'),
-        # Short texts are words of other sentences; "red" is inside "bored".
-        ('There is no such thing', ''),
-        ('It is bored of tea', ''),
-        ('It is not dark blue', ''),
-        ('B -> C -> A', ''),
-        ('vitamin-C', 'C'),
-        ('it is ABC', ''),
-        ('(A) or (B)', ''),
-        ('(A) (B) (C) (D)', ''),
-        ('dark blue or green tea', ''),
-        ('B: green tea', ''),
-        ('(B) green tea', ''),
-        ('E', ''),
-        ('(E) is it', ''),
-        ('', ''),
-    ],
-)
-def test_an_answer_names_one_choice(answer, letters):
-    assert pictured.chosen(answer, _OPTIONS) == {*letters}
-
-
-def test_choices_with_one_text_are_all_named():
-    assert pictured.chosen('x', ['x', 'X', 'y']) == {'A', 'B'}
-    # A letter is a letter first, and then a text.
-    assert pictured.chosen('B', ['B', 'A', 'F']) == {'B'}
-    assert pictured.chosen('F', ['B', 'A', 'F']) == {'C'}
-    assert pictured.chosen('A cat', ['dog', 'A cat', 'cat']) == {'B'}
-
-
 _RECORDS = (
     toy.CHOICE,
     toy.OPEN,
@@ -349,9 +279,9 @@ def test_a_hundred_thousand_mutations_raise_nothing(name):
             )
         texts.append(text)
     for text in texts:
-        answer = pictured.final_answer(text)
+        answer = options.final_answer(text)
         for problem in problems[::2]:
-            assert len(pictured.chosen(answer, problem.data['options'])) <= 1
+            assert len(options.chosen(answer, problem.data['options'])) <= 1
         mathvision_official.found_answer(text)
         if name == 'mmmu':
             for judge in (task.verdict, task.official_verdict):

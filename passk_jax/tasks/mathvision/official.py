@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from passk_jax.tasks.pictured import MAX_ANSWER, letters
+from passk_jax.tasks.options import letters
+from passk_jax.tasks.pictured import MAX_ANSWER
 from passk_jax.types import Verdict
 from passk_jax.verifiers.mathematics import FAILURES, MEMORY_BYTES
 from passk_jax.verifiers.pool import TIMEOUT, Pool

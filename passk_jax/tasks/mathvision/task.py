@@ -21,8 +21,9 @@ from typing import Any
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mathvision import official
+from passk_jax.tasks.options import chosen, final_answer, letters, listed
 from passk_jax.tasks.picture_fields import read_pictures
-from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask, listed
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
 from passk_jax.tasks.task import About, judge_together
 from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics as mathematics
@@ -118,7 +119,7 @@ def _prompt(question: str, options: list[str], *, pictured: bool) -> str:
 
 def judge(problems: Sequence[Problem], responses: Sequence[str]) -> list[Verdict]:
     """Judges responses strictly; ValueError if the verifier fails."""
-    answers = [pictured.final_answer(text) for text in responses]
+    answers = [final_answer(text) for text in responses]
     checked = [
         _check(problem.data, answer)
         for problem, answer in zip(problems, answers, strict=True)
@@ -150,7 +151,7 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
     if not options:
         # A few stored answers are in a box.
         return last_box(gold) or gold, answer
-    options_named = pictured.chosen(answer, options)
+    options_named = chosen(answer, options)
     if options_named:
         return (
             None if gold in options_named else f'chose {min(options_named)}, not {gold}'
@@ -158,4 +159,4 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
     form = read(answer)
     if isinstance(form, Option) and form.letter != gold:
         return f'chose {form.letter}, not {gold}'
-    return options[pictured.letters(options).index(gold)], answer
+    return options[letters(options).index(gold)], answer

@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from passk_jax.tasks.pictured import MAX_ANSWER, letters
+from passk_jax.tasks.options import letters
+from passk_jax.tasks.pictured import MAX_ANSWER
 from passk_jax.types import Verdict
 
 NO_CHOICE = 'names no choice, where the official verifier draws one'

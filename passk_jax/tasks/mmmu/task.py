@@ -7,9 +7,10 @@ official ones (official.py).
 
 The strict rule takes the last box as the answer, or else the text after the last
 "answer is", or else the last sentence. With choices, the answer is right if it names
-only the right one, by letter or text. An open answer is right if it is the stored text,
-or its number to the decimals of the stored one, perhaps with a unit. It may end a
-sentence after "is" or "=".
+only the right one, by letter or text; a response may also begin with its letter, as the
+prompt asks, and then explain. An open answer is right if it is the stored text, or its
+number to the decimals of the stored one, perhaps with a unit. It may end a sentence
+after "is" or "=".
 
 The official verifier reads any letter in brackets and any choice's text in a response,
 and in an open response every number after words such as "is". So it accepts a list of
@@ -26,8 +27,16 @@ from typing import Any
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mmmu import official
+from passk_jax.tasks.options import (
+    chosen,
+    final_answer,
+    first_choice,
+    letters,
+    listed,
+    plain,
+)
 from passk_jax.tasks.picture_fields import read_pictures
-from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask, listed
+from passk_jax.tasks.pictured import MAX_ANSWER, PicturedTask
 from passk_jax.tasks.task import About
 from passk_jax.types import PICTURE, Picture, Problem, Verdict
 from passk_jax.verifiers import exact
@@ -111,13 +120,17 @@ class MmmuTask(PicturedTask):
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """Judges one response; a wrong one gets a reason."""
-        answer, data = pictured.final_answer(response), problem.data
+        answer, data = final_answer(response), problem.data
         if not answer:
             error = 'no answer in a box or at the end'
         elif len(answer) > MAX_ANSWER:
             error = f'an answer of more than {MAX_ANSWER} characters'
         else:
-            error = _choice(data, answer) if data['options'] else _open(data, answer)
+            error = (
+                _choice(data, answer, response)
+                if data['options']
+                else _open(data, answer)
+            )
         return Verdict(error is None, answer[:MAX_ANSWER], error)
 
     @staticmethod
@@ -139,7 +152,7 @@ def _options(record: Mapping[str, Any]) -> Any:
         return []
     if isinstance(index := record.get('index2ans'), Mapping):
         values = [index[letter] for letter in sorted(index)]
-        if sorted(index) != pictured.letters(values):
+        if sorted(index) != letters(values):
             raise InputError(f'field index2ans has other letters: {sorted(index)}')
         return values
     options = record.get('options')
@@ -152,8 +165,9 @@ def _options(record: Mapping[str, Any]) -> Any:
         raise InputError(f'field options={options[:40]!r} is not a list: {e}') from e
 
 
-def _choice(data: Mapping[str, Any], answer: str) -> str | None:
-    options_named = pictured.chosen(answer, data['options'])
+def _choice(data: Mapping[str, Any], answer: str, response: str) -> str | None:
+    options_named = chosen(answer, data['options'])
+    options_named = options_named or first_choice(response, data['options'])
     if data['answer'] in options_named:
         return None
     return (
@@ -166,7 +180,7 @@ def _choice(data: Mapping[str, Any], answer: str) -> str | None:
 def _open(data: Mapping[str, Any], answer: str) -> str | None:
     tail = _VALUE.split(answer)[-1].strip(' $')
     right = any(
-        pictured.plain(gold) == pictured.plain(text) or _same_number(gold, text)
+        plain(gold) == plain(text) or _same_number(gold, text)
         for gold in data['answers']
         for text in (answer, tail)
     )

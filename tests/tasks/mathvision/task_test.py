@@ -15,7 +15,7 @@ REFUSED = {'1410': 'chose B, not D'}
 # The reverse: texts that differ in blanks, capitals or units, "D)", \textbf{(A)}, and a
 # letter with its text.
 ACCEPTED = (
-    140, 143, 177, 180, 188, 249, 289, 330, 350, 377, 674, 767, 848, 879, 1002, 1024,
+    140, 143, 177, 180, 188, 249, 289, 350, 377, 674, 767, 848, 879, 1002, 1024,
     1047, 1072, 1094, 1175, 1186, 1197, 1333, 1340, 1343, 1379, 1446, 1518,
 )  # fmt: skip
 

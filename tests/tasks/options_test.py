@@ -1,0 +1,131 @@
+"""The option that a response names."""
+
+import pytest
+
+from passk_jax.tasks import options
+
+_OPTIONS = ['red', 'dark blue', 'green tea', 'No']
+
+
+@pytest.mark.parametrize(
+    ('response', 'answer'),
+    [
+        (r'The answer is 3. No: \boxed{4}. The answer is 5.', '4'),
+        ('The answer is 4.\nOr not.', '4'),
+        ('Answer: **B**', 'B'),
+        ('The answer is\n(B).', '(B)'),
+        ('First 3. Then 4.', 'Then 4'),
+        ('first 3\nthen 4', 'then 4'),
+        ('3.5', '3.5'),
+        # The letter of an option does not end a sentence.
+        ('B. 3.', 'B. 3'),
+        ('It has three.\nB. 3', 'B. 3'),
+        ('It is B. Then 4', 'Then 4'),
+        ('The answer is B. It is not A', 'B'),
+        # A box that is not closed, as where a response was cut off.
+        (r'The answer is 3, \boxed{4', ''),
+        ('', ''),
+        (' \n ', ''),
+    ],
+)
+def test_a_response_ends_with_its_answer(response, answer):
+    assert options.final_answer(response) == answer
+
+
+@pytest.mark.parametrize(
+    ('answer', 'letters'),
+    [
+        ('B', 'B'),
+        ('b', 'B'),
+        ('(c)', 'C'),
+        ('B.', 'B'),
+        (r'\text{B}', 'B'),
+        (r'$\textbf{(B)}$', 'B'),
+        (r'\mathrm{B}', 'B'),
+        ('B: dark blue', 'B'),
+        ('D) no', 'D'),
+        ('Dark  Blue.', 'B'),
+        ('no', 'D'),
+        ('It has a dark blue roof', 'B'),
+        ('It is (B), by (B)', 'B'),
+        ('It is option C', 'C'),
+        ('which gives C', 'C'),
+        ('(A) is the one, not blue', 'A'),
+        # Short texts are words of other sentences; "red" is inside "bored".
+        ('There is no such thing', ''),
+        ('It is bored of tea', ''),
+        ('It is not dark blue', ''),
+        ('B -> C -> A', ''),
+        ('vitamin-C', 'C'),
+        ('it is ABC', ''),
+        ('(A) or (B)', ''),
+        ('(A) (B) (C) (D)', ''),
+        ('dark blue or green tea', ''),
+        ('B: green tea', ''),
+        ('(B) green tea', ''),
+        ('E', ''),
+        ('(E) is it', ''),
+        ('(A) is not red', ''),
+        ('(A) is clearly wrong', ''),
+        ("(A) isn't it", ''),
+        ('(A) is right, as blue is not', 'A'),
+        (r'\text{colour B}', 'B'),
+        ('', ''),
+    ],
+)
+def test_an_answer_names_one_choice(answer, letters):
+    assert options.chosen(answer, _OPTIONS) == {*letters}
+
+
+_AMOUNTS = ['8 m/s', '-8 m/s', '0.8 m/s', r'$8 \mathrm{~m}$', r'$\frac{1}{2} a^{2}$']
+
+
+@pytest.mark.parametrize(
+    ('answer', 'letters'),
+    [
+        ('8 m/s', 'A'),
+        ('The speed is 8 m/s, at last', 'A'),
+        ('It moves at -8 m/s', 'B'),
+        ('It moves at 0.8 m/s', 'C'),
+        ('28 m/s', ''),
+        ('It is 1.8 m/s', ''),
+        ('8 m/s^2', ''),
+        (r'8\mathrm{~m}', 'D'),
+        (r'-8 \mathrm{~m}', ''),
+        (r'3 + 8 \mathrm{~m}', ''),
+        (r'\dfrac{1}{2} a^{2}', 'E'),
+        (r'\frac{1}{2} a^{2} + b^{2}', ''),
+        (r'\text{(E)}\ \frac{1}{2}a^{2}', 'E'),
+        (r'\text{(A)}\ \frac{1}{2} a^{2}', ''),
+    ],
+)
+def test_part_of_a_number_or_a_formula_is_no_choice(answer, letters):
+    assert options.chosen(answer, _AMOUNTS) == {*letters}
+
+
+@pytest.mark.parametrize(
+    ('response', 'letters'),
+    [
+        ('B\n\nIt is as blue as the sea.', 'B'),
+        ('**B. dark blue**\nIt is so.', 'B'),
+        ('(B) dark blue. It is so.', 'B'),
+        ('(C) dark blue. It is so.', ''),
+        ('B is what it is.', ''),
+        ('B. dark blue\nC. green tea', ''),
+        ('B\n\nRather C.', ''),
+        ('B\n\n\\boxed{none}', ''),
+        ('E\nIt is so.', ''),
+        ('E\nIt is B.', ''),
+        ('', ''),
+    ],
+)
+def test_a_response_may_begin_with_its_choice(response, letters):
+    assert options.first_choice(response, _OPTIONS) == {*letters}
+
+
+def test_choices_with_one_text_are_all_named():
+    assert options.chosen('x', ['x', 'X', 'y']) == {'A', 'B'}
+    # A letter is a letter first, and then a text.
+    assert options.chosen('B', ['B', 'A', 'F']) == {'B'}
+    assert options.chosen('F', ['B', 'A', 'F']) == {'C'}
+    assert options.chosen('A cat', ['dog', 'A cat', 'cat']) == {'B'}
