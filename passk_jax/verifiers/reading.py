@@ -33,7 +33,7 @@ from passk_jax.verifiers.forms import (
 from passk_jax.verifiers.matrices import read_matrix
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.phrases import date_of, introduction
-from passk_jax.verifiers.relations import conjunction
+from passk_jax.verifiers.relations import conjunction, without_points
 from passk_jax.verifiers.remarks import deduced, is_unclear, read_remark
 from passk_jax.verifiers.scaling import number
 from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
@@ -207,7 +207,9 @@ def _collection(content: str, depth: int) -> Form:
     head, bar, condition = content.partition('|')
     if not bar:
         head, bar, condition = content.partition(':')
-    if bar and re.fullmatch(r'\s*[a-zA-Z]\s*(?:\\in\s*\\mathbb\{R\}\s*)?', head):
+    if bar and re.fullmatch(
+        r'\s*(?:[a-zA-Z]|\\[a-z]+)\s*(?:\\in\s*\\mathbb\{R\}\s*)?', head
+    ):
         return read_normal(normal_form(condition), depth)
     return Collection(_items(split_commas(content, bracketed=True), depth))
 
@@ -234,7 +236,7 @@ def _several(text: str, depth: int) -> Form | None:
         if joint and len(letters) > len(set(letters)):
             # In two sets at once.
             return _as_words(text)
-        return conjunction(items) or Several(items, joint)
+        return conjunction(items) or without_points(items) or Several(items, joint)
     # A or C is neither AC nor both.
     options = all(isinstance(item, Option) for item in items)
     return _as_words(text) if options else Several(items, joint or 'or')

@@ -1,7 +1,10 @@
 """Equations and inequalities: the value of a name, the interval of a variable."""
 
+import itertools
+import math
 import re
 from collections.abc import Sequence
+from fractions import Fraction
 
 from passk_jax.verifiers import exact
 from passk_jax.verifiers.forms import (
@@ -187,6 +190,61 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
     middle = Expression(name, Name(name))
     source = f'{low.source} {signs[0]} {name} {signs[1]} {high.source}'
     return Inequality(source, (low, middle, high), signs)
+
+
+def without_points(items: Sequence[Form]) -> Form | None:
+    r"""Takes points out of an interval: ``0 < x < 3, x \ne 1`` has two parts.
+
+    Returns ``None`` for other items, or if the order of several points is not known.
+
+    >>> from passk_jax.verifiers.reading import read
+    >>> read(r'x > 0, x \ne 1') == read(r'(0, 1) \cup (1, \infty)')
+    True
+    """
+    holes = [x for x in items if isinstance(x, Inequality) and x.signs == (r'\ne',)]
+    places = [i for i, x in enumerate(items) if x in holes]
+    others = items[: places[0]] or items[places[-1] + 1 :] if places else ()
+    # In x > 0, x \ne 1, 2 there are two points.
+    points = [x.items[1] for x in holes]
+    points += [x for x in items if x not in holes and x not in others]
+    whole = others[0] if len(others) == 1 else conjunction(others)
+    name, ends = None, whole
+    if isinstance(whole, Inequality):
+        name, ends = interval(whole) or (None, None)
+    letters = {is_name(hole.items[0]) for hole in holes} | {name}
+    if not isinstance(ends, Bracketed) or len(ends.items) != 2:
+        return None
+    if len(letters - {None}) != 1 or not all(map(is_number, points)):
+        return None
+    low, high = ends.items
+    points = _between(low, points, high)
+    bounds = itertools.pairwise([low, *points, high])
+    opening = [ends.opening, *'(' * len(points)]
+    closing = [*')' * len(points), ends.closing]
+    parts = map(Bracketed, opening, bounds, closing)
+    return Union(tuple(parts)) if points else None
+
+
+def _between(low: Form, points: Sequence[Form], high: Form) -> list[Form]:
+    """Sorts points between two ends; a single one may have an unknown place."""
+    ranks = [rank for rank in map(_rank, (low, *points, high)) if rank is not None]
+    if len(ranks) < len(points) + 2:
+        return list(points) if len(points) == 1 else []
+    first, *between, last = ranks
+    by_rank = dict(zip(between, points, strict=True))
+    return [by_rank[rank] for rank in sorted(by_rank) if first < rank < last]
+
+
+def _rank(form: Form) -> Fraction | float | None:
+    """Returns a value by which ends are ordered; ``None`` if it is not rational."""
+    if form in (_INFINITY, _minus_infinity()):
+        return math.inf if form == _INFINITY else -math.inf
+    if not isinstance(form, Expression) or form.tree is None:
+        return None
+    try:
+        return exact.value(form.tree)
+    except exact.TooLargeError:
+        return None
 
 
 def are_apart(first: Form, second: Form) -> bool:
