@@ -6,7 +6,7 @@ The text is in normal form (normal_form.py). Ambiguous spellings are read as fol
 * ``1/2x`` from left to right, ``3\frac12`` and ``3 1/2`` as mixed numbers;
 * ``\log 3/\log 2`` as a quotient of logarithms, ``\sin 2x`` as the sine of ``2x``,
   ``\sin(x)y`` as a product, ``\sin^{-1}`` as the inverse;
-* ``2ab`` as a product of letters; four letters in a row, a name such as ``pi`` or
+* ``2ab`` and ``2^3 5`` as products; four letters in a row, a name such as ``pi`` or
   ``sin`` inside other letters, and ``2 3`` are refused;
 * ``e`` and ``i`` as constants, ``1e6``, ``1.5e-7`` and ``1e-7`` as numbers, but
   ``2e-2`` as a difference;
@@ -115,7 +115,7 @@ class _Parser:
                 above = _joined('*', factors)
                 factors[:] = [Apply('/', (above, self._signed_power()))]
                 quotients += 1
-            elif self._begins_factor() and self._kind not in ('number', 'repeating'):
+            elif self._begins_factor() and self._may_follow(factors[-1]):
                 factors.append(self._power())
             else:
                 break
@@ -143,6 +143,12 @@ class _Parser:
         if kind == 'sign':
             return token in '([{' or (token == '|' and not self._bars)
         return kind in ('number', 'repeating', 'letters', 'text')
+
+    def _may_follow(self, factor: Node) -> bool:
+        """Returns whether the next factor needs no sign; a number, after a power."""
+        if self._kind not in ('number', 'repeating'):
+            return True
+        return isinstance(factor, Apply) and factor.operation == '^'
 
     def _power(self) -> Node:
         self._depth += 1
