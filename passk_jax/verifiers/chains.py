@@ -23,7 +23,7 @@ from passk_jax.verifiers.forms import (
 )
 from passk_jax.verifiers.matching import Compare, Judge, all_of, any_of
 from passk_jax.verifiers.relations import is_name, is_number, numeric_sides, value_of
-from passk_jax.verifiers.trees import Apply, Node, Number
+from passk_jax.verifiers.trees import Apply, Name, Node, Number, names
 from passk_jax.verifiers.units import DEGREE, PERCENT, RADIAN, Unit
 
 _HALF = Fraction(1, 2)
@@ -53,7 +53,34 @@ def compare_chain(
         if last is not value and is_number(value) and is_number(last):
             rounded = all_of((compare(gold, last), _is_rounded(value, last, judge)))
             equal_to_gold = any_of((equal_to_gold, rounded))
-    return all_of((equal_to_gold, holds(answer, compare, judge, near)))
+    sides = [side for side in runs[0] if _concerns(side, gold)]
+    about = [compare(gold, side) for side in sides]
+    match answer.items[0]:
+        case Expression(_, tree) as first if tree and first not in sides:
+            about.append(not _is_multiple(tree))
+    return all_of((equal_to_gold, holds(answer, compare, judge, near), *about))
+
+
+def _is_multiple(tree: Node) -> bool:
+    """Returns whether a tree is a letter times a number: the 2x of ``2x=5``."""
+    match tree:
+        case Apply('-', (x,)):
+            return isinstance(x, Name) or _is_multiple(x)
+        case Apply('/', (x, number)) if not names(number):
+            return isinstance(x, Name) or _is_multiple(x)
+        # In f(2), the letter is first.
+        case Apply('*', (*numbers, Name())):
+            return not any(map(names, numbers))
+    return False
+
+
+def _concerns(side: Form, gold: Form) -> bool:
+    """Returns whether a side has only letters of the gold, as in ``0=x+1``."""
+    if not isinstance(gold, Expression) or gold.tree is None or not names(gold.tree):
+        return False
+    if not isinstance(side, Expression) or side.tree is None:
+        return False
+    return names(side.tree) <= names(gold.tree)
 
 
 def holds(
@@ -111,6 +138,8 @@ def _is_near(value: Form, side: Form, judge: Judge, near: Compare) -> bool | Non
     match _convert_to_one_unit(value, side):
         case (tree, other) if _is_rational(tree) and _printed(other):
             return _lies_near(tree, other, judge)
+        case (tree, other) if (printed := _printed(other)) and printed[1] < 1:
+            return any_of((near(value, side), _lies_near(tree, other, judge)))
     return near(value, side)
 
 

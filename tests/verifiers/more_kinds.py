@@ -338,4 +338,29 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         ('61', (), (r'\int_0^6 1 dx', r'\int_0^6 1')),
         ('36', (r'\int_0^6 2x dx', r'\int_0^6 2 x dx'), (r'\int_0^6 x dx',)),
     ),
+    'intervals without points': (
+        (r'(0,2)\cup(2,\infty)', (r'x>0, x\ne2', r'x > 0 \text{ and } x \neq 2', r'a\ne2, a>0', r'\{x\mid x>0, x\ne 2\}', r'x\in(0,\infty), x\ne 2'),
+         ('x>0', r'x\ge0,x\ne2', r'x>0,x\ne3', r'x>0\text{ or }x\ne2', r'x>0,y\ne2', r'x>0,x\ne2,x\ne5')),
+        (r'x<7, x\ne1', (r'(-\infty,1)\cup(1,7)', r'x\ne1, x<7'), ('x<7', r'(-\infty,7)')),
+        (r'[-5,-1)\cup(-1,4)\cup(4,6]', (r'-5\le x\le6, x\ne4, x\ne-1', r'-5\le x\le 6, x\ne-1, 4', r'x\ge-5, x\le6, x\ne-1,4'),
+         (r'-5\le x\le6, x\ne4', r'-5\le x<6, x\ne-1, 4')),
+        (r'(0,\pi)\cup(\pi,2\pi)', (r'0<x<2\pi, x\ne\pi',), (r'0<x<2\pi, x\ne\frac{\pi}{2}', r'0<x<2\pi, x\ne\pi, x\ne1')),
+    ),
+    'products of powers': (
+        ('675', ('3^3 5^2', r'3^{3} \, 5^{2}', '3³ 5²', r'3^3\ 25'), ('3^2 5^3', '3^3, 5^2', '27 25')),
+        (r'\frac{5^2}{2^{11} 3^4}', (r'\frac{25}{2^{11}\cdot81}', r'\frac{25}{165888}'), (r'\frac{25}{165889}', r'\frac{25}{2^{11}}')),
+        ('64', ('2^6',), ('2^6 0', '2^{6} 2')),
+    ),
+    'equations about a letter': (
+        ('x^2-9', ('f(x)=x^2-9', 'x^2-9=(x-3)(x+3)', 'S=x^2-9', r'\frac{2x^2-18}{2}=x^2-9'), ('0=x^2-9', 'x=x^2-9', 'x^2=x^2-9', '7=x^2-9')),
+        ('4y', ('4y=y+3y', '4y=4y', r'4y\approx4.0y'), ('4y=5y', '4y=y', '2z=4y')),
+        ('6', ('2+x=6', 'x^2=6', 'xy=6', 'P(2)=6', 'f(1)=6', 'a+b=6'), ('2x=6', '-x=6', r'\frac{x}{2}=6', r'\frac12 x=6', r'\frac{3x}{2}=6')),
+        (r'17-12\sqrt2', (r'17-12\sqrt2\approx0.03', r'17-12\sqrt2\approx0.0294'), (r'17-12\sqrt2\approx0.3', r'17-12\sqrt2\approx0.04')),
+    ),
+    'other signs and letters': (
+        (r'4\pm\sqrt{3}', ('4 +/- sqrt(3)', r'4+/-\sqrt3'), (r'4+\sqrt3',)),
+        ('321_4', (r'321_\text{four}', r'321_\text{4}'), (r'321_\text{five}',)),
+        (r'\binom{12}{5}', ('C^5_{12}', r'\mathrm{C}^{5}_{12}', '792'), ('C^{12}_5', 'C^5_{11}')),
+        (r'[0,\pi)', (r'\{\theta\mid 0\le\theta<\pi\}', r'\{\alpha : 0\le\alpha<\pi\}'), (r'\{\theta\mid 0\le\theta\le\pi\}',)),
+    ),
 }  # fmt: skip
