@@ -16,9 +16,12 @@ _LETTER = re.compile(
 )
 _TEXT = re.compile(r'^\\text(?:bf|rm)?\{([^{}]*)\}$')
 _BRACKETED = re.compile(r'\(([A-Z])\)')
-_MENTION = re.compile(r'^([A-Z])[).:]|\(([A-Z])\)|\b[Oo]ption ([A-Z])\b')
+_MENTION = re.compile(
+    r'^([A-Z])[).:]|\(([A-Z])\)|\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer) ([A-Z])\b'
+    r'|\b([A-Z])\W* is (?:the )?(?:correct|right|best)\b'
+)
 _STANDING = re.compile(r'(?<![\w\\])[A-Z](?!\w)')
-_NEGATION = re.compile(r"\bnot\b|n't\b", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(?:not|nor)\b|n't\b", re.IGNORECASE)
 _DENIED = re.compile(
     r'\([A-Z]\) (?:cannot|(?:is|are|was|can|could|does|would be)'
     r"(?:n't| (?:\w+ )?(?:not|wrong|incorrect|false)))\b"
@@ -71,10 +74,11 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
 
     A short answer names an option by its letter, alone or before its text, or by its
     text, which several options may share. A longer answer names the letter that it
-    begins with, such as (A); else a letter written as (A), option A or a last word A,
-    or the option whose text it contains. An answer names nothing if it names several
-    options, such as (A) before the text of B, if it denies one, as in "(A) is wrong",
-    or if it has "not" and does not begin with a letter such as (A).
+    begins with, such as (A); else a letter written as (A), option A, "A is right" or a
+    last word A, or the option whose text it contains. An answer names nothing if it
+    names several options, such as (A) before the text of B, if it denies one, as in
+    "(A) is wrong", or if it has "not" or "nor" and does not begin with a letter such
+    as (A).
     """
     answer = _TEXT.sub(r'\1', answer.strip('$* '))
     # A letter alone may be lower-case.

@@ -49,6 +49,12 @@ def test_a_response_ends_with_its_answer(response, answer):
         ('It has a dark blue roof', 'B'),
         ('It is (B), by (B)', 'B'),
         ('It is option C', 'C'),
+        ('Hence **C** is correct', 'C'),
+        ('So C is the right choice, as A is wrong', 'C'),
+        ('choice C fits', 'C'),
+        ('neither A nor C is right', ''),
+        ('C is right, and B is right', ''),
+        ('C is not correct', ''),
         ('which gives C', 'C'),
         ('(A) is the one, not blue', 'A'),
         # Short texts are words of other sentences; "red" is inside "bored".

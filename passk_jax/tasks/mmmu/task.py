@@ -178,7 +178,9 @@ def _choice(data: Mapping[str, Any], answer: str, response: str) -> str | None:
 
 
 def _open(data: Mapping[str, Any], answer: str) -> str | None:
-    tail = _VALUE.split(answer)[-1].strip(' $')
+    # 59, or it is 60.
+    hedges = re.search(r'\bor\b', answer)
+    tail = answer if hedges else _VALUE.split(answer)[-1].strip(' $')
     right = any(
         plain(gold) == plain(text) or _same_number(gold, text)
         for gold in data['answers']
