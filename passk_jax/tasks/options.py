@@ -27,7 +27,7 @@ _DENIED = re.compile(
     r"(?:n't| (?:\w+ )?(?:not|wrong|incorrect|false)))\b"
 )
 # Part of a formula is another formula: a^2 is in a^2 + b^2.
-_FORMULA = re.compile(r'[$\\^=<>]')
+_FORMULA = re.compile(r'[$\\^=<>+]')
 # Shorter texts of options, such as No and 12, occur as words in other sentences.
 _LEAST_TEXT = 4
 

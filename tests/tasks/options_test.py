@@ -107,6 +107,7 @@ _AMOUNTS = ['8 m/s', '-8 m/s', '0.8 m/s', r'$8 \mathrm{~m}$', r'$\frac{1}{2} a^{
 )
 def test_part_of_a_number_or_a_formula_is_no_choice(answer, letters):
     assert options.chosen(answer, _AMOUNTS) == {*letters}
+    assert options.chosen('It is x^2 - 1 - y', ['x^2 - 1', 'y - 2 + x']) == set()
 
 
 @pytest.mark.parametrize(

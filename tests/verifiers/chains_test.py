@@ -32,6 +32,14 @@ from passk_jax.verifiers.reading import read
         ('5', '4=x=5', False),
         ('5', '5=x=y=4', False),
         ('5', r'\sqrt{26}\approx5', None),
+        ('5', 'x^2=5', True),
+        ('5', 'f(2)=5', True),
+        ('5', '2x=5', False),
+        ('5', r'\frac{x}{2}=5', False),
+        ('4y', '4y=4y', True),
+        ('4y', '2z=4y', False),
+        ('x+1', '0=x+1', None),
+        ('x+1', 'y=x+1', True),
     ],
 )
 def test_a_chain_is_worth_one_number(gold, answer, result):
