@@ -18,7 +18,8 @@ right                                       wrong
 ``5 cm``, ``5\text{ cm}``, ``\$5`` for 5     5 m for 5 cm, ``2t`` or ``2s`` for 2
 ``6\text{ m s}^{-1}`` for 6 m/s and for 6   6 m for 6 m/s
 50, ``50\%``, 0.5, ``\frac12`` for ``50\%``  0.5 for 50
-``x=5``, ``a+b=5``, ``2+3=5`` for 5          ``203=204`` for 204; 5 for ``a+b=5``
+``x=5``, ``a+b=5``, ``2+3=5`` for 5          ``2x=5``; ``4=5``; 5 for ``a+b=5``
+``x>0, x\ne1`` for ``(0,1)\cup(1,\infty)``   ``x>0``
 0.333333 for 1/3 (rounded or cut)           0.3333; 203.9999999 for 204
 ``7.5\mathrm{e}{-5}`` for ``7.5e-5``
 ``2,1`` and ``\{1,2\}`` for ``1,2``          ``(2,1)`` for ``1,2``; 1,2 for 1,1,2

@@ -50,7 +50,7 @@ NO_SOLUTION = frozenset(
     f'{there}no {real}solution{plural}'
     for there in ('', 'there is ', 'there are ')
     for real in ('', 'real ')
-    for plural in ('', 's')
+    for plural in ('', 's', ' exists', 's exist')
 )
 NO_VALUE = frozenset(('dne', 'undefined', 'not defined', '不存在')).union(
     f'{thing}does not exist' for thing in ('', 'it ', 'limit ', 'the limit ')

@@ -358,6 +358,7 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'17-12\sqrt2', (r'17-12\sqrt2\approx0.03', r'17-12\sqrt2\approx0.0294'), (r'17-12\sqrt2\approx0.3', r'17-12\sqrt2\approx0.04')),
     ),
     'other signs and letters': (
+        (r'\text{no solution}', (r'\text{No solutions exist.}', r'\text{no real solution exists}'), (r'\text{solutions exist}', r'\text{no solution is }5')),
         (r'4\pm\sqrt{3}', ('4 +/- sqrt(3)', r'4+/-\sqrt3'), (r'4+\sqrt3',)),
         ('321_4', (r'321_\text{four}', r'321_\text{4}'), (r'321_\text{five}',)),
         (r'\binom{12}{5}', ('C^5_{12}', r'\mathrm{C}^{5}_{12}', '792'), ('C^{12}_5', 'C^5_{11}')),
