@@ -20,7 +20,13 @@ from passk_jax.verifiers.forms import (
     Union,
     Words,
 )
-from passk_jax.verifiers.matching import Compare, Judge, any_of, match_in_order
+from passk_jax.verifiers.matching import (
+    Compare,
+    Judge,
+    any_of,
+    match_in_any_order,
+    match_in_order,
+)
 from passk_jax.verifiers.trees import (
     Apply,
     Constant,
@@ -282,6 +288,11 @@ def equation_rule(
         if numeric_sides(gold):
             return any_of(compare(side, answer) for side in gold.items)
         return None if isinstance(answer, Several | Bracketed) else False
+    if all(map(is_name, (*gold.items, *answer.items))):
+        same = match_in_any_order(gold.items, answer.items, compare)
+        # AB = BC = CD is no value of AB.
+        if same or len(gold.items) > 2:
+            return same
     other = assigned(answer)
     if name is not None and other is not None:
         same_name = name.casefold() == other.casefold()

@@ -353,6 +353,8 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
     ),
     'equations about a letter': (
         ('x^2-9', ('f(x)=x^2-9', 'x^2-9=(x-3)(x+3)', 'S=x^2-9', r'\frac{2x^2-18}{2}=x^2-9'), ('0=x^2-9', 'x=x^2-9', 'x^2=x^2-9', '7=x^2-9')),
+        ('KL=LM=KM', ('KM=KL=LM',), ('KL=KN=KM', 'KL=KM', 'LM=KM=MN')),
+        ('KL=LM', ('LM=KL',), ('KL=KM', 'KL=MN')),
         ('4y', ('4y=y+3y', '4y=4y', r'4y\approx4.0y'), ('4y=5y', '4y=y', '2z=4y')),
         ('6', ('2+x=6', 'x^2=6', 'xy=6', 'P(2)=6', 'f(1)=6', 'a+b=6'), ('2x=6', '-x=6', r'\frac{x}{2}=6', r'\frac12 x=6', r'\frac{3x}{2}=6')),
         (r'17-12\sqrt2', (r'17-12\sqrt2\approx0.03', r'17-12\sqrt2\approx0.0294'), (r'17-12\sqrt2\approx0.3', r'17-12\sqrt2\approx0.04')),
