@@ -9,10 +9,14 @@ from passk_jax.verifiers.normal_form import normal_form
 _MARKER = re.compile(r'\banswer(?:\s+is\b|:):?', re.IGNORECASE)
 _SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
 # In B. five, no sentence ends behind the B.
-_PART_END = re.compile(r'(?<=[.!?])(?<!^[A-Z]\.)\s+|\n+', re.MULTILINE)
+_PART_END = re.compile(r'(?<=[.!?])(?<!^[A-Z]\.)(?<!^\*\*[A-Z]\.)\s+|\n+', re.MULTILINE)
 # (B), B., B: and the like, perhaps followed by the text of the choice.
 _LETTER = re.compile(
     r'(?:\\(?:text|math)(?:bf|rm)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
+)
+_LED = re.compile(
+    r'(?:\\(?:text|math)(?:bf|rm)?\{)?\s*(?:\(([A-Z])\)|([A-Z])[).:](?=\W))\s*\}?(.*)',
+    re.DOTALL,
 )
 _TEXT = re.compile(r'^\\text(?:bf|rm)?\{([^{}]*)\}$')
 _BRACKETED = re.compile(r'\(([A-Z])\)')
@@ -80,15 +84,11 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     "(A) is wrong", or if it has "not" or "nor" and does not begin with a letter such
     as (A).
     """
-    answer = _TEXT.sub(r'\1', answer.strip('$* '))
+    answer = _inside(answer)
     # A letter alone may be lower-case.
     match = _LETTER.fullmatch(answer if len(answer) > 3 else answer.upper())
-    behind, whole = (
-        plain(normal_form(text)) for text in (match[2] if match else '', answer)
-    )
-    texts = {
-        x: plain(normal_form(o)) for x, o in zip(letters(options), options, strict=True)
-    }
+    texts = dict(zip(letters(options), map(_bare, options), strict=True))
+    behind, whole = _bare(match[2]) if match else '', _bare(answer)
     if match and match[1] in texts and behind in ('', texts[match[1]]):
         return {match[1]}
     same = {letter for letter, text in texts.items() if text and text == whole}
@@ -112,26 +112,38 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     return options_named if len(options_named) == 1 else set()
 
 
+def split_letter(answer: str, options: Sequence[str]) -> tuple[str, str] | None:
+    r"""Splits an answer such as ``(A) 5`` or ``A: 5`` into letter and text.
+
+    >>> split_letter(r'\text{(B)}\ 1, 2', ['1', '2']), split_letter('A cat', ['dog'])
+    (('B', '1, 2'), None)
+    """
+    match = _LED.fullmatch(answer.strip('$* '))
+    letter = (match[1] or match[2]) if match else ''
+    if not match or letter not in letters(options):
+        return None
+    return letter, normal_form(match[3])
+
+
 def first_choice(response: str, options: Sequence[str]) -> set[str]:
     r"""Returns the letter that a response begins with, alone or before its text.
 
-    An explanation may follow. If another option's letter stands anywhere, or if there
-    is a box, the response has no such letter.
+    An explanation may follow. If another option's letter stands in it, or if there is
+    a box, the response has no such letter.
 
     >>> first_choice('B. Two.\n\nIt has two sides.', ['one', 'two'])
     {'B'}
     """
+    response = response.strip()
     texts = dict(zip(letters(options), map(plain, options), strict=True))
-    standing = texts.keys() & {*_STANDING.findall(response)}
-    if len(standing) > 1 or r'\boxed' in response:
-        return set()
     # The text of an option may have several sentences.
-    for begin in (_PART_END.split(response.strip(), maxsplit=1)[0], response.strip()):
+    for begin in (_PART_END.split(response, maxsplit=1)[0], response):
         match = _LETTER.fullmatch(begin.strip('$* '))
-        if not match or standing != {match[1]}:
+        if not match or plain(match[2]) not in ('', texts.get(match[1])):
             continue
-        if plain(match[2]) in ('', texts[match[1]]):
-            return standing
+        others = texts.keys() & {*_STANDING.findall(response[len(begin) :])}
+        if match[1] in texts and others <= {match[1]} and r'\boxed' not in response:
+            return {match[1]}
     return set()
 
 
@@ -153,6 +165,14 @@ def _contains(answer: str, option: str) -> bool:
 def _parts(text: str) -> list[str]:
     """Splits a text at blanks, and takes the punctuation from the ends of its parts."""
     return [part.strip('.,;:!?"*') for part in text.casefold().split()]
+
+
+def _inside(text: str) -> str:
+    return _TEXT.sub(r'\1', text.strip('$* '))
+
+
+def _bare(text: str) -> str:
+    return plain(normal_form(_inside(text)))
 
 
 def plain(text: str) -> str:

@@ -117,6 +117,7 @@ def test_part_of_a_number_or_a_formula_is_no_choice(answer, letters):
         ('**B. dark blue**\nIt is so.', 'B'),
         ('(B) dark blue. It is so.', 'B'),
         ('(C) dark blue. It is so.', ''),
+        ('**B. dark blue**\nA blue one.', ''),
         ('B is what it is.', ''),
         ('B. dark blue\nC. green tea', ''),
         ('B\n\nRather C.', ''),
@@ -136,3 +137,31 @@ def test_choices_with_one_text_are_all_named():
     assert options.chosen('B', ['B', 'A', 'F']) == {'B'}
     assert options.chosen('F', ['B', 'A', 'F']) == {'C'}
     assert options.chosen('A cat', ['dog', 'A cat', 'cat']) == {'B'}
+
+
+def test_an_option_may_be_a_letter_in_text():
+    letters = [r'$\text{Z}$', r'$\text{U}$', r'$\text{B}$']
+    assert options.chosen(r'\text{Z}', letters) == {'A'}
+    # B is an option first.
+    assert options.chosen(r'\text{B}', letters) == {'B'}
+
+
+@pytest.mark.parametrize(
+    ('answer', 'split'),
+    [
+        ('(A) 1, 2', ('A', '1, 2')),
+        (r'\text{(B)}\ \dfrac12', ('B', r'\frac12')),
+        ('C: 5', ('C', '5')),
+        ('E: 5', None),
+        ('A:5', None),
+        ('A cat', None),
+        ('5 (A)', None),
+    ],
+)
+def test_a_letter_before_a_text_is_split_from_it(answer, split):
+    assert options.split_letter(answer, _OPTIONS) == split
+
+
+def test_letters_inside_the_text_of_a_choice_are_no_other_choices():
+    named = options.first_choice('**B. A sea**\n\nIt is so.', ['The sky', 'A sea'])
+    assert named == {'B'}

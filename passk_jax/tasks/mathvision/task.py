@@ -21,7 +21,7 @@ from typing import Any
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
 from passk_jax.tasks.mathvision import official
-from passk_jax.tasks.options import chosen, final_answer, letters, listed
+from passk_jax.tasks.options import chosen, final_answer, letters, listed, split_letter
 from passk_jax.tasks.picture_fields import read_pictures
 from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
 from passk_jax.tasks.task import About, judge_together
@@ -156,7 +156,12 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
         return (
             None if gold in options_named else f'chose {min(options_named)}, not {gold}'
         )
+    text = options[letters(options).index(gold)]
+    if led := split_letter(answer, options):
+        # (A) 5 is right for A only if 5 is its text.
+        others = ({led[0]} | chosen(led[1], options)) - {gold}
+        return f'chose {min(others)}, not {gold}' if others else (text, led[1])
     form = read(answer)
     if isinstance(form, Option) and form.letter != gold:
         return f'chose {form.letter}, not {gold}'
-    return options[letters(options).index(gold)], answer
+    return text, answer
