@@ -191,8 +191,9 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
     if arch.lora:
         return frozenset(Transformer.parameters(arch.base))
     names, frozen = list(Transformer.parameters(arch)), set()
+    tower = set(filter(is_of_tower, names))
     if not config.train_vision:
-        frozen |= set(filter(is_of_tower, names))
+        frozen |= tower
     for entry in config.frozen:
         meant = {x for x in names if x == entry or x.startswith(f'{entry}.')}
         if not meant:
@@ -203,6 +204,11 @@ def frozen_names(config: ModelConfig, arch: Arch) -> frozenset[str]:
         frozen |= meant
     if len(frozen) == len(names):
         raise InputError(f'model.frozen={config.frozen} leaves nothing to train')
+    if config.train_vision and tower <= frozen:
+        raise InputError(
+            f'model.train_vision=True has no effect, because model.frozen='
+            f'{config.frozen} freezes all of the tower: leave one of them out'
+        )
     if config.frozen_dtype and not frozen:
         raise InputError(
             f'model.frozen_dtype={config.frozen_dtype!r} has no effect, because all '

@@ -80,6 +80,8 @@ def test_the_adapters_are_the_configured_ones():
         ('qwen2', {'frozen_dtype': 'bfloat16'}, r"frozen_dtype='bfloat16' has no eff"),
         ('qwen3_vl', {'frozen_dtype': 'bfloat16', 'train_vision': True}, 'no effect'),
         ('qwen3_vl', {'frozen_dtype': 'bfloat16'}, None),
+        ('qwen3_vl', {'train_vision': True, 'frozen': ('vision',)}, 'all of the tower'),
+        ('qwen3_vl', {'train_vision': True, 'frozen': ('vision.blocks',)}, None),
     ],
 )
 def test_settings_of_parameters_that_there_are_not_are_refused(family, settings, words):
