@@ -219,21 +219,24 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
 
 
 def _restored(policy: Policy, mesh: Mesh, path: pathlib.Path, step: int) -> Params:
-    """Reads a checkpoint of another run; merges the adapters of that run."""
+    """Reads a checkpoint of another run, in the dtypes of that run, and converts it.
+
+    Merges the adapters of that run.
+    """
     shapes = policies.param_shapes(policy, mesh)
     if not hosts.broadcast((path / 'config.json').exists):
         return checkpoints.restore_params(path, shapes, step=step)[0]
     model = run_config(path).model
     lora = Lora.configured(model.lora)
-    if lora is None:
-        return checkpoints.restore_params(path, shapes, step=step)[0]
     arch = dataclasses.replace(policy.arch, lora=lora, param_dtype=model.param_dtype)
-    frozen = {'frozen': frozenset(shapes), 'frozen_dtype': model.frozen_dtype}
-    earlier = policies.param_shapes(
-        dataclasses.replace(policy, arch=arch, **frozen), mesh
-    )
-    params, _ = checkpoints.restore_params(path, earlier, step=step)
-    params = merge(params, lora, policy.arch.param_dtype)
+    # Of another model, names may be unknown; reading says what does not fit.
+    frozen = shapes.keys() & {*checkpoints.frozen_names(path)}
+    held = {'frozen': frozenset(frozen), 'frozen_dtype': model.frozen_dtype}
+    earlier = dataclasses.replace(policy, arch=arch, **held)
+    earlier_shapes = policies.param_shapes(earlier, mesh)
+    params, _ = checkpoints.restore_params(path, earlier_shapes, step=step)
+    if lora is not None:
+        params = merge(params, lora, policy.arch.param_dtype)
     return {name: x.astype(shapes[name].dtype) for name, x in params.items()}
 
 

@@ -327,12 +327,17 @@ def restore_frozen(
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """
-    path = _cached(pathlib.Path(workdir) / _FROZEN)
-    saved = _fingerprint(path)
-    if saved is None:
+    names, path = frozen_names(workdir), _cached(pathlib.Path(workdir) / _FROZEN)
+    if not names:
         return {}
-    wanted = {name: target[name] for name in saved['frozen'] if name in target}
+    wanted = {name: target[name] for name in names if name in target}
     return restoring.restore(path, {'params': wanted})[1]['params']
+
+
+def frozen_names(workdir: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Returns the names of the parameters that :func:`keep_frozen` saved."""
+    saved = _fingerprint(_cached(pathlib.Path(workdir) / _FROZEN))
+    return tuple(saved['frozen']) if saved else ()
 
 
 def newest_step(workdir: str | os.PathLike[str]) -> int:

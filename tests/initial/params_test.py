@@ -103,6 +103,49 @@ def test_another_run_gives_its_newest_parameters(finished_run, tmp_path):
     )
 
 
+ROUNDED = {'model__frozen': ('embed',), 'model__frozen_dtype': 'bfloat16'}
+ADAPTERS = {
+    'model__lora__rank': 2,
+    'model__lora__alpha': 4.0,
+    'model__lora__targets': ('q_proj',),
+}
+
+
+@pytest.mark.parametrize('adapters', [{}, ADAPTERS], ids=['frozen', 'adapters'])
+def test_another_run_gives_frozen_parameters_their_dtype(
+    adapters, finished_run, tmp_path
+):
+    changes = adapters or ROUNDED
+    changes = changes | {'model__frozen_dtype': 'bfloat16'}
+    first = make(tmp_path, **from_run(finished_run))
+    params = make(tmp_path, **from_run(finished_run), **changes)
+    for name, x in first.items():
+        is_frozen = bool(adapters) or name == 'embed.embedding'
+        assert params[name].dtype == ('bfloat16' if is_frozen else 'float32')
+        np.testing.assert_array_equal(params[name], x.astype(params[name].dtype))
+
+
+@pytest.mark.parametrize('changes', [{}, ADAPTERS], ids=['all', 'adapters'])
+def test_a_run_trains_what_another_froze_in_another_dtype(changes, rounded, tmp_path):
+    params = make(tmp_path, **from_run(rounded), **changes)
+    saved = tiny.saved_arrays(rounded, 1)
+    scratch = make(tmp_path, init__kind='scratch')
+    table = scratch['embed.embedding'].astype('bfloat16')
+    for name in scratch:
+        want = table if name == 'embed.embedding' else saved[f'params/{name}']
+        assert params[name].dtype == 'float32'
+        np.testing.assert_array_equal(params[name], want.astype('float32'))
+
+
+@pytest.fixture(scope='module')
+def rounded(tmp_path_factory):
+    """A run that froze its token table in bfloat16."""
+    workdir = tmp_path_factory.mktemp('rounded')
+    settings = tiny.ONLY_STEPS | ROUNDED | {'train__steps': 1}
+    assert tiny.run(tiny.make_config(**settings), workdir)
+    return workdir
+
+
 def test_a_resumed_run_gets_the_parameters_it_began_with(finished_run, tmp_path):
     """Though the run they are from has gone on since."""
     other = tmp_path / 'other'
