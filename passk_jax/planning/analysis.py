@@ -163,19 +163,20 @@ def overflow(message: str, *, arguments: float) -> tuple[float, float] | None:
     """Reads the error of a compiler that ran out of device memory.
 
     Args:
-        message: the error's message.
-        arguments: bytes of the program's arguments, which some messages include.
+        message: the error's message; its figure includes the arguments.
+        arguments: bytes of the program's arguments.
 
     Returns:
         Bytes of the temporaries and of the limit; ``None`` for any other error.
     """
     if 'RESOURCE_EXHAUSTED' not in message:
         return None
-    for pattern, included in (
-        (rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)', 0.0),
-        (rf'Used {_AMOUNT} of {_AMOUNT} hbm', arguments),
+    for pattern in (
+        # It says temporaries, but counts arguments and results too.
+        rf'temporaries \({_AMOUNT}\) exc.*?\({_AMOUNT}\)',
+        rf'Used {_AMOUNT} of {_AMOUNT} hbm',
     ):
         if match := re.search(pattern, message):
             used, limit = (float(match[i]) * _UNITS[match[i + 1]] for i in (1, 3))
-            return used - included, limit
+            return used - arguments, limit
     return None

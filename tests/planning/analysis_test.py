@@ -122,7 +122,7 @@ WHOLE = (
 )
 
 
-@pytest.mark.parametrize(('message', 'more'), [(APART, 16.24), (WHOLE, 20.5 - 2)])
+@pytest.mark.parametrize(('message', 'more'), [(APART, 16.24 - 2), (WHOLE, 20.5 - 2)])
 def test_both_refusals_of_the_compiler_are_read(message, more):
     temporaries, limit = overflow(message, arguments=2 * GIB)
     assert temporaries == pytest.approx(more * GIB)
