@@ -172,6 +172,8 @@ class ProblemMetric:
 
 
 PROBLEM_METRICS: dict[str, ProblemMetric] = {
+    # Pass@1, unless rewards are numbers.
+    'reward': ProblemMetric(lambda responses: responses.verdicts.rewards.mean(axis=1)),
     # The paper's metric: distinct wrong answers as a share of all wrong responses;
     # undefined if none is wrong. It rises as fewer are wrong, even for equal answers.
     'answer_diversity': ProblemMetric(
@@ -260,6 +262,9 @@ def _name_metrics(num_responses: int, categories: Iterable[str]) -> list[str]:
 def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
     """Warns if all responses of an evaluation are wrong, or most lack an answer.
 
+    It does not where unsolved problems without answers have different rewards: the task
+    then reads no answers.
+
     Args:
         name: the evaluation's name, for the message.
         records: the records of its problems.
@@ -269,10 +274,14 @@ def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
         for row in records
         for number, text in row.get('responses', {}).items()
     ]
-    first = records[0]['parsed'][0]
+    answers = [row['parsed'] for row in records]
+    of_unsolved = {row.get('reward') for row in records if not any(row['correct'])}
+    if len(of_unsolved) > 1 and not has_answer(answers).any():
+        return
+    first = answers[0][0]
     message = explain_missing_signal(
         np.array([row['correct'] for row in records], bool),
-        [row['parsed'] for row in records],
+        answers,
         stopped=float(np.mean([row.get('stopped', 1.0) for row in records])),
         examples=examples or [Example(first, first, 1.0)],
     )

@@ -25,6 +25,7 @@ def row(category, c, *, n=4, diversity=0.5, entropy=1.0, length=3.0, stopped=1.0
         # Every wrong answer is the same one.
         'parsed': ['right'] * c + ['wrong'] * (n - c),
         'correct': [True] * c + [False] * (n - c),
+        'reward': c / n - 0.5,
         'answer_diversity': diversity,
         'rarefied_diversity': diversity and 4 * diversity,
         'entropy': entropy,
@@ -77,6 +78,7 @@ def test_a_summary_is_what_a_hand_computes():
         'response_length_wrong': (2 + 4 + 2) / 3,
         'stopped': 0.875,
         'no_answer': 0.125,
+        'reward': (-0.5 + 0 - 0.25 + 0.5) / 4,
         # Means over the three problems with a wrong response.
         'answer_diversity': 0.5,
         'rarefied_diversity': 2.0,
@@ -354,3 +356,11 @@ def test_a_new_metric_is_one_row_and_is_in_records_and_means(monkeypatch):
     tokens = [row['n'] * row['response_length'] for row in rows]
     mean = np.average([row['longest'] for row in rows], weights=tokens)
     assert values['longest'] == pytest.approx(mean)
+
+
+def test_rewards_that_are_numbers_have_their_mean():
+    responses = types.SimpleNamespace(
+        verdicts=types.SimpleNamespace(rewards=np.array([[0.25, 0.75], [-1.0, 0.0]]))
+    )
+    rewards = evaluate.PROBLEM_METRICS['reward'].compute(responses)
+    np.testing.assert_array_equal(rewards, [0.5, -0.5])

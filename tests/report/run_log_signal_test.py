@@ -47,6 +47,10 @@ def test_the_first_evaluation_says_that_it_has_no_signal(log, caplog):
         assert 'I think so.' in caplog.text
         caplog.clear()
         log.evaluation(10, 'test', {'pass_at_1': 0.0}, rows)
+        assert not caplog.text
+        # The rewards differ, so the task reads no answers.
+        rows = [row | {'reward': 0.25 * i} for i, row in enumerate(rows)]
+        log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
     assert not caplog.text
 
 
