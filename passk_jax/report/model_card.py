@@ -4,12 +4,16 @@ The head is YAML that the hub reads. The text says how the model was made, what 
 scores, on what data, under which licences, and how to load it.
 """
 
+import contextlib
 import dataclasses
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from passk_jax.advantages import estimator_parameters
+from passk_jax.config import flatten
+from passk_jax.errors import InputError
 from passk_jax.report.arms import markdown_table
 from passk_jax.report.run_data import Row, Run, categories_of, ks_of
 from passk_jax.tasks.task import About
@@ -18,7 +22,7 @@ FIGURE = 'curves.png'
 _DATA_SET = re.compile(r'hf://datasets/([^/@]+/[^/@]+)@([^/@]+)')
 _SETTINGS = (
     'model.source',
-    *('advantage.name', 'advantage.k', 'sampling.num_rollouts', 'train.num_prompts'),
+    *('sampling.num_rollouts', 'train.num_prompts'),
     *('train.mini_batch_prompts', 'train.steps', 'optimizer.learning_rate'),
     *('loss.clip_low', 'loss.clip_high', 'loss.kl_coef', 'sampling.temperature'),
     *('sampling.max_response_tokens', 'model.lora.rank', 'init.kind', 'seed'),
@@ -114,11 +118,16 @@ def _summary(run: Run, model: Exported) -> str:
         source = run.option('model.source', '')
         base = f'the model in `{source}`' if source else 'a policy made from scratch'
     what = 'Adapters for' if model.kind == 'peft' else 'This is'
+    estimators = [
+        f'`{section.get("name")}`' + (f' from step {start} on' if start else '')
+        for start, section in run.advantages()
+        if start < max(model.step, 1)
+    ]
     return (
         f'# {model.repo.rpartition("/")[2]}\n\n{what} {base}, trained by reinforcement '
         f'learning with verifiable rewards on the task `{run.option("task.name")}`: '
         f'step {model.step} of the run `{run.option("name")}` of passk_jax, with the '
-        f'advantage `{run.option("advantage.name")}`.\n\n'
+        f'advantage {", then ".join(estimators)}.\n\n'
         f'![Curves of the run]({FIGURE})\n'
     )
 
@@ -165,8 +174,10 @@ def _cell(row: Row, name: str) -> str:
 
 
 def _training(run: Run, model: Exported) -> str:
-    options = [(key, run.option(key, '')) for key in _SETTINGS]
-    rows = [[f'`{key}`', f'`{value}`'] for key, value in options if value != '']
+    options = {key: run.option(key, '') for key in _SETTINGS}
+    options |= {f'advantage.{key}': x for key, x in _advantage(run).items()}
+    options |= flatten(run.option('stages', {}), 'stages')
+    rows = [[f'`{key}`', f'`{x}`'] for key, x in options.items() if x not in ('', {})]
     if revision := run.git.get('revision'):
         changes = ', with uncommitted changes' if run.git.get('dirty') else ''
         rows.append(['revision of passk_jax', f'`{revision}`{changes}'])
@@ -176,6 +187,17 @@ def _training(run: Run, model: Exported) -> str:
         f'## Training\n\n{table}\n\n`passk_run.json` has the whole configuration. '
         'Versions of packages are those of the upload.\n'
     )
+
+
+def _advantage(run: Run) -> Mapping[str, Any]:
+    """Returns the estimator's name, and the parameters that the run's stages read."""
+    sections = [section for _, section in run.advantages()]
+    read = ['name']
+    for section in sections:
+        # The file of an own estimator may be elsewhere.
+        with contextlib.suppress(InputError):
+            read += estimator_parameters(section.get('name', ''))
+    return {key: value for key, value in sections[0].items() if key in read}
 
 
 def _data(run: Run, tasks: Mapping[str, About]) -> str:

@@ -123,6 +123,24 @@ def test_settings_data_licences_and_citation_are_there():
     assert 'sampling.num_rollouts' not in card
 
 
+def test_every_stage_and_what_its_advantage_reads_is_there():
+    config = CONFIG | {
+        'advantage': {'name': 'rloo', 'k': 4, 'gamma': 0.5, 'easy_threshold': 0.6},
+        'stages': {
+            'late': {'start': 9, 'advantage': {'name': 'maxrl'}},
+            'mid': {'start': 3, 'advantage': {'name': 'without_easy', 'k': 2}},
+        },
+    }
+    card = model_card(make_run(config=config), make_model(), TASKS)
+    assert 'with the advantage `rloo`, then `without_easy` from step 3 on.' in card
+    for row in ('easy_threshold` | `0.6`', 'k` | `4`', 'name` | `rloo`'):
+        assert f'| `advantage.{row} |' in card
+    assert '| `stages.mid.advantage.k` | `2` |' in card
+    assert 'gamma' not in card
+    alone = make_run(config=CONFIG | {'advantage': {'name': 'pass_at_1', 'k': 4}})
+    assert '.k`' not in model_card(alone, make_model(step=0), TASKS)
+
+
 def test_what_is_unknown_is_said():
     card = model_card(make_run(), make_model(licence={}), TASKS)
     assert 'The licence of the base is unknown here' in card
