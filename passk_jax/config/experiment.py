@@ -83,7 +83,8 @@ class InitConfig:
     Attributes:
         kind: ``'warm_start'``, ``'hf'`` (weights of ``model.source``),
             ``'checkpoint'`` (parameters of another run) or ``'scratch'``.
-        checkpoint: the other run's workdir if ``kind == 'checkpoint'``, else ``''``.
+        checkpoint: the other run's workdir if ``kind == 'checkpoint'``, else ``''``;
+            its newest checkpoint is read.
         warm_start: read if ``kind == 'warm_start'``.
     """
 
