@@ -118,7 +118,8 @@ def _check_same_problems(evaluations: Iterable[Evaluation]) -> None:
                     raise InputError(
                         f'{file} and {evaluation.file} have different problems, for '
                         f'example of number {problem}: compare evaluations of one test '
-                        'set'
+                        'set (a reward function, its threshold and its limits are '
+                        'part of the problems of the task records)'
                     )
 
 
