@@ -44,6 +44,8 @@ class Alias:
         return 1 - total if self.kind == 'complement' else total
 
 
+# Before the names of what dynamic sampling leaves to train on.
+_TRAINED = 'trained_'
 _LOW, _HIGH = 'clip_fraction_low', 'clip_fraction_high'
 
 ALIASES: Mapping[str, Mapping[str, Alias]] = {
@@ -72,10 +74,18 @@ ALIASES: Mapping[str, Mapping[str, Alias]] = {
 def aliased(project: str, values: Mapping[str, float]) -> dict[str, float]:
     """Computes the metrics of a step under another project's names.
 
+    With dynamic sampling they are of the batch that is trained on, as in verl.
+
     Args:
         project: a key of :data:`ALIASES`; ``''``: none.
         values: our metrics of the step. Those that it lacks have no aliases.
     """
     aliases = ALIASES.get(project, {}).items()
+    trained = {
+        name.removeprefix(_TRAINED): value
+        for name, value in values.items()
+        if name.startswith(_TRAINED)
+    }
+    values = {**values, **trained}
     computed = {name: alias.value(values) for name, alias in aliases}
     return {name: value for name, value in computed.items() if value is not None}

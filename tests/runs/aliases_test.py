@@ -52,6 +52,12 @@ def test_a_single_update_clips_nothing():
     assert aliased('verl', one) == {'actor/pg_clipfrac': 0.0}
 
 
+def test_with_dynamic_sampling_the_batch_is_that_which_is_trained_on():
+    values = {'trained_reward': 0.5, 'reward': 0.25, 'response_length': 3.0}
+    expected = {'critic/score/mean': 0.5, 'response_length/mean': 3.0}
+    assert aliased('verl', values) == expected
+
+
 def test_the_update_of_one_metric_is_not_that_of_another():
     values = {'a': 1.0, 'a_update_2': 0.5, 'b_update_2': 7.0, 'a_updates': 9.0}
     assert Alias(('a',), 'updates').value(values) == 0.25
