@@ -173,7 +173,11 @@ def test_the_config_of_the_page_is_one(elsewhere):
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        ("raise KeyError('x')", "error: broken.py, line 8: KeyError: 'x'"),
+        (
+            "raise KeyError('x')",
+            'error: broken.py, line 6 (Broken.verdict) cannot judge an empty response '
+            "to problem 0: broken.py, line 8: KeyError: 'x'",
+        ),
         ('return None', 'error: broken.py, line 6 (Broken.verdict) returned None; it'),
     ],
 )
