@@ -1,8 +1,8 @@
 """Your own problems: a task, or records with a reward function (docs/plugins.md).
 
-Your own task, ``my_puzzle.py:MyTask``, whose ``Params`` have no fields:
+Your own task, ``my_puzzle.py:MyTask``, whose ``Params`` have defaults or no fields:
 
-    passk train --config=custom:task=my_puzzle.py:MyTask
+    passk train --config=custom:task=my_puzzle.py:MyTask --config.task.params.size=5
 
 Records of a file, with a reward function:
 
@@ -27,7 +27,10 @@ and ``paper`` that of configs/maze.py.
 from ml_collections import ConfigDict
 
 from configs import arguments, base, maze_tiny
+from passk_jax import plugins
 from passk_jax.errors import InputError
+from passk_jax.tasks import task_class
+from passk_jax.tasks.task import add_defaults
 
 _DEFAULTS = {
     'task': 'records',
@@ -64,12 +67,27 @@ def get_config(argument: str = '') -> ConfigDict:
         config.model.source = values['source']
     config.name = 'custom'
     config.task.name = values['task']
-    config.task.params = _records(values) if values['task'] == 'records' else {}
+    config.task.params = _params(values)
     is_evaluated = values['test'] or values['task'] != 'records'
     config.eval.split, config.eval.final_split = 'test', 'test'
     if not is_evaluated:
         config.eval.every, config.eval.final_split = 0, ''
     return config
+
+
+def _params(values: dict[str, str]) -> ConfigDict:
+    if values['task'] == 'records':
+        return _records(values)
+    if not plugins.is_place(values['task']):
+        return ConfigDict()
+    try:
+        defaults = add_defaults(task_class(values['task']), {})
+    except InputError:
+        # The command itself says so, without the name of this file.
+        return ConfigDict()
+    # Of other types, no flag can set a value.
+    kinds = bool | int | float | str | tuple
+    return ConfigDict({k: x for k, x in defaults.items() if isinstance(x, kinds)})
 
 
 def _records(values: dict[str, str]) -> ConfigDict:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from configs import annealed_k, arguments, enigmata, smollm2
+from configs import annealed_k, arguments, custom, enigmata, smollm2
 from configs.ablations import overview, pass_at_k_then_pass_at_1
 from passk_jax import config as config_lib
 from passk_jax.config import stages_of
@@ -134,3 +134,22 @@ def test_a_language_model_has_a_source_and_sets_to_be_evaluated_on():
     assert chip.data.max_prompt_tokens < wide.max_prompt_tokens
     with pytest.raises(InputError, match=r"sets='all' must be one of \['trained', "):
         smollm2.get_config('sets=all')
+
+
+def test_parameters_of_your_own_task_that_have_defaults_are_keys(tmp_path):
+    file = tmp_path / 'own.py'
+    file.write_text(f"""
+import dataclasses
+{(tiny.ROOT / 'examples' / 'my_puzzle.py').read_text()}
+    @dataclasses.dataclass(frozen=True)
+    class Params:
+        must: int
+        size: int = 5
+        names: tuple[str, ...] = ('a', 'b')
+        unlike: list[int] = dataclasses.field(default_factory=list)
+""")
+    params = custom.get_config(f'task={file}:Largest').task.params
+    # Only those that a flag can set.
+    assert params.to_dict() == {'size': 5, 'names': ('a', 'b')}
+    none = custom.get_config(f'task={tiny.ROOT}/examples/my_puzzle.py:Largest')
+    assert not none.task.params
