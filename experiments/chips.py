@@ -55,7 +55,7 @@ KINDS = {
 }
 """What is trained -> the flags that say so."""
 PROGRAMS = {'all': ('train',), 'adapters': ('train', 'decode')}
-"""What is trained -> the programs that may need most; sampling merges adapters."""
+"""What is trained -> the programs that may need most; sampling copies the base."""
 _FITS = 'These settings fit'
 _PAGE = """# Which model on which chips
 
@@ -78,7 +78,7 @@ estimate is 9.1 GiB, and the compiler of v5e takes 14.2.
 {table}
 {flags}
 What does not fit would need fewer bytes a parameter: weights and AdamW in float32 hold
-12, and a gradient takes 4 more. Under adapters the base has 2, and its merged copy for
+12, and a gradient takes 4 more. Under adapters the base has 2, and its copy for
 sampling 2 more. No other setting changes that without changing what is trained; more
 chips do ([plans](README.md)).
 """
