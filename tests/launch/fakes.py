@@ -87,8 +87,8 @@ read -r status rest < "$FAKES/statuses"
 echo "${rest:-$status}" > "$FAKES/statuses"
 exec 9>&-
 case $status in
-  wait) trap 'exit 42' TERM; while true; do sleep 0.1; done ;;
-  deaf) trap '' TERM; while true; do sleep 0.1; done ;;
+  wait) trap 'exit 42' TERM; : > "$FAKES/ready.$$"; while true; do sleep 0.1; done ;;
+  deaf) trap '' TERM; : > "$FAKES/ready.$$"; while true; do sleep 0.1; done ;;
   kill) kill -KILL $$ ;;
   second) case "$*" in *,2,1\ *) kill -KILL $$ ;; *) sleep 60 ;; esac ;;
   *) exit "$status" ;;

@@ -94,13 +94,12 @@ def test_a_killed_process_is_named_and_ends_the_others(launcher):
     assert '[1] the trainer begins' in ended.stderr
 
 
-def begin(launcher, *arguments):
-    """Starts the launcher and waits until its processes run."""
+def begin(launcher, *arguments, count=1):
+    """Starts the launcher and waits until its processes handle signals."""
     process = launcher.start(*arguments)
-    while not [*launcher.place.glob('trained.*')]:
+    while len([*launcher.place.glob('ready.*')]) < count:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    time.sleep(0.1)
     return process
 
 
@@ -109,7 +108,7 @@ def test_a_signal_reaches_all_and_is_a_preemption(launcher, number):
     launcher.statuses('wait')
     # A shell cannot trap what it is told to ignore, as under nohup or in background.
     before = signal.signal(number, signal.SIG_DFL)
-    process = begin(launcher, *run(launcher, '--processes=2'))
+    process = begin(launcher, *run(launcher, '--processes=2'), count=2)
     signal.signal(number, before)
     process.send_signal(number)
     _, error = process.communicate(timeout=30)
@@ -119,7 +118,7 @@ def test_a_signal_reaches_all_and_is_a_preemption(launcher, number):
 
 def test_a_second_signal_ends_all_at_once(launcher):
     launcher.statuses('deaf')
-    process = begin(launcher, *run(launcher, '--processes=2'))
+    process = begin(launcher, *run(launcher, '--processes=2'), count=2)
     for _ in range(2):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.3)

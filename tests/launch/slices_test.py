@@ -228,7 +228,7 @@ def test_a_worker_that_is_killed_ends_the_others(synced):
 def test_stop_saves_on_all_workers_and_a_second_run_is_refused(synced):
     synced.statuses('wait')
     synced.trained()
-    process = begin(synced, *arguments_of(synced, 'run', *TWO))
+    process = begin(synced, *arguments_of(synced, 'run', *TWO), count=2)
     elsewhere = [x for x in arguments_of(synced, 'run', *TWO) if '--logs=' not in x]
     elsewhere.insert(1, f'--logs={synced.place}/other')
     other = synced(*elsewhere)
