@@ -12,8 +12,12 @@ _SENTENCE_END = re.compile(r'(?<=[.!?])\s+|\n+')
 _PART_END = re.compile(r'(?<=[.!?])(?<!^[A-Z]\.)(?<!^\*\*[A-Z]\.)\s+|\n+', re.MULTILINE)
 # (B), B., B: and the like, perhaps followed by the text of the choice.
 _LETTER = re.compile(
-    r'(?:\\(?:text|math)(?:bf|rm)?\{)?\(?([A-Z])(?:[).:]|\s|\}|$)[).:}]*(.*)', re.DOTALL
+    r'(?:\\(?:text|math)(?:bf|rm)?\{)?\(?([A-Z])'
+    r'(?:[).:]|\s|\}|~|\\[ ,;:]|\\text\{ *\}|$)[).:}]*(.*)',
+    re.DOTALL,
 )
+# Between a letter and its text, as in A - five and \text{(A) }\ five.
+_GAP = re.compile(r'(?:\s|[~}]|\\[ ,;:]|\\text\{ *\})*(?:[-–—=:](?=\s))?\s*')
 _LED = re.compile(
     r'(?:\\(?:text|math)(?:bf|rm)?\{)?\s*(?:\(([A-Z])\)|([A-Z])[).:](?=\W))\s*\}?(.*)',
     re.DOTALL,
@@ -88,11 +92,11 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     # A letter alone may be lower-case.
     match = _LETTER.fullmatch(answer if len(answer) > 3 else answer.upper())
     texts = dict(zip(letters(options), map(_bare, options), strict=True))
-    behind, whole = _bare(match[2]) if match else '', _bare(answer)
-    if match and match[1] in texts and behind in ('', texts[match[1]]):
+    behind, whole = _behind(match[2]) if match else set(), _bare(answer)
+    if match and match[1] in texts and behind & {'', texts[match[1]]}:
         return {match[1]}
     same = {letter for letter, text in texts.items() if text and text == whole}
-    if not same and match and behind in texts.values():
+    if not same and behind & {*texts.values()}:
         return set()
     bracketed = _BRACKETED.findall(answer)
     if not same and answer.startswith('(') and len({*bracketed}) == 1:
@@ -101,7 +105,12 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
             return set()
     if same or _NEGATION.search(answer):
         return same
-    marked = {letter for groups in _MENTION.findall(answer) for letter in groups}
+    mentions = list(_MENTION.finditer(answer))
+    marked = {letter for mention in mentions for letter in mention.groups()}
+    if mentions and _behind(answer[mentions[-1].end() :].lstrip(').: ')) & {
+        text for letter, text in texts.items() if text and letter not in marked
+    }:
+        return set()
     if _STANDING.fullmatch(answer[-1:]) and _STANDING.search(answer[-2:]):
         marked.update(_STANDING.findall(answer))
     options_named = {
@@ -169,6 +178,15 @@ def _parts(text: str) -> list[str]:
 
 def _inside(text: str) -> str:
     return _TEXT.sub(r'\1', text.strip('$* '))
+
+
+def _behind(text: str) -> set[str]:
+    """Normalizes what follows a letter, with and without brackets around it."""
+    rest = _GAP.sub('', text, count=1).rstrip()
+    if rest.count('}') > rest.count('{'):
+        rest = rest.removesuffix('}')
+    inside = rest[1:-1] if rest.startswith('(') and rest.endswith(')') else rest
+    return {*map(_bare, (text, rest, inside))}
 
 
 def _bare(text: str) -> str:

@@ -7,6 +7,7 @@ be equal, and numbers after ``\approx`` must be near the value. If the value is
 rational, a literal must be the value rounded or cut; an integer is near only itself.
 """
 
+import dataclasses
 import itertools
 from collections.abc import Iterator
 from fractions import Fraction
@@ -18,12 +19,13 @@ from passk_jax.verifiers.forms import (
     Equation,
     Expression,
     Form,
+    Matrix,
     Quantity,
     Union,
 )
 from passk_jax.verifiers.matching import Compare, Judge, all_of, any_of
 from passk_jax.verifiers.relations import is_name, is_number, numeric_sides, value_of
-from passk_jax.verifiers.trees import Apply, Name, Node, Number, names
+from passk_jax.verifiers.trees import Apply, Constant, Name, Node, Number, names, nodes
 from passk_jax.verifiers.units import DEGREE, PERCENT, RADIAN, Unit
 
 _HALF = Fraction(1, 2)
@@ -43,6 +45,7 @@ def compare_chain(
         judge: judges numbers.
         near: compares two sides roughly.
     """
+    answer = _with_letter(answer)
     runs = _runs(answer)
     if len(runs) == 1:
         sides = answer.items if numeric_sides(answer) else (value_of(answer),)
@@ -53,16 +56,37 @@ def compare_chain(
         if last is not value and is_number(value) and is_number(last):
             rounded = all_of((compare(gold, last), _is_rounded(value, last, judge)))
             equal_to_gold = any_of((equal_to_gold, rounded))
-    sides = [side for side in runs[0] if _concerns(side, gold)]
-    about = [compare(gold, side) for side in sides]
-    match answer.items[0]:
-        case Expression(_, tree) as first if tree and first not in sides:
-            about.append(not _is_multiple(tree))
+    about = [compare(gold, side) for side in runs[0] if _concerns(side, gold)]
+    if not _concerns(answer.items[0], gold) and _is_about_multiple(gold, answer):
+        return False
     return all_of((equal_to_gold, holds(answer, compare, judge, near), *about))
 
 
+def _with_letter(chain: Equation) -> Equation:
+    r"""Reads the ``e`` of ``e=\frac12`` or the ``i`` of ``i=5`` as a letter."""
+    match chain.items[0]:
+        case Expression(source, Constant('e' | 'i' as letter)) if chain.signs[0] == '=':
+            first = Expression(source, Name(letter))
+            return dataclasses.replace(chain, items=(first, *chain.items[1:]))
+    return chain
+
+
+def _is_about_multiple(gold: Form, answer: Equation) -> bool:
+    """Returns whether a chain has the value of a multiple of a letter: ``2x=5``.
+
+    Questions do want multiples of matrices and vectors, and lengths with a name, as in
+    ``2r=d=5``.
+    """
+    first, *between, _ = answer.items
+    if isinstance(gold, Matrix | Bracketed) or any(map(is_name, between)):
+        return False
+    if not isinstance(first, Expression) or first.tree is None:
+        return False
+    return not first.source.endswith('%') and _is_multiple(first.tree)
+
+
 def _is_multiple(tree: Node) -> bool:
-    """Returns whether a tree is a letter times a number: the 2x of ``2x=5``."""
+    r"""Returns whether a tree is a letter times a number, but no ``2\pi r``."""
     match tree:
         case Apply('-', (x,)):
             return isinstance(x, Name) or _is_multiple(x)
@@ -70,17 +94,32 @@ def _is_multiple(tree: Node) -> bool:
             return isinstance(x, Name) or _is_multiple(x)
         # In f(2), the letter is first.
         case Apply('*', (*numbers, Name())):
-            return not any(map(names, numbers))
+            return not any(names(x) or x == Constant('pi') for x in numbers)
     return False
 
 
 def _concerns(side: Form, gold: Form) -> bool:
-    """Returns whether a side has only letters of the gold, as in ``0=x+1``."""
+    """Returns whether a side has only letters of the gold, as in ``0=x+1``.
+
+    Roots, absolute values and the like do not count: a question may say that its letter
+    is positive or whole.
+    """
     if not isinstance(gold, Expression) or gold.tree is None or not names(gold.tree):
         return False
     if not isinstance(side, Expression) or side.tree is None:
         return False
-    return names(side.tree) <= names(gold.tree)
+    return names(side.tree) <= names(gold.tree) and all(
+        map(_is_rational_function, nodes(side.tree))
+    )
+
+
+def _is_rational_function(node: Node) -> bool:
+    match node:
+        case Apply('^', (_, exponent)):
+            return isinstance(exponent, Number) and exponent.value.denominator == 1
+        case Apply(operation, _):
+            return operation in '+-*/'
+    return True
 
 
 def holds(

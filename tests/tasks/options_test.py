@@ -33,6 +33,21 @@ def test_a_response_ends_with_its_answer(response, answer):
 
 
 @pytest.mark.parametrize(
+    'form',
+    [
+        *('B (%s)', 'B - %s', r'B\ %s', r'B\text{ }(%s)', r'\text{B. %s}'),
+        *(r'\text{B) } %s', r'\text{(B) }%s', r'\textbf{(B)}\;%s', 'B = %s'),
+        'The answer is option B: %s',
+    ],
+)
+def test_a_letter_with_a_formula_names_no_other_option(form):
+    values = ['-5', r'$\frac{1}{8}$ m', r'$18 \mathrm{~km}$', '- 1 < m']
+    assert options.chosen(form % values[1], values) == {'B'}
+    assert not options.chosen(form % values[2], values)
+    assert options.chosen('D ' + values[3], values) == {'D'}
+
+
+@pytest.mark.parametrize(
     ('answer', 'letters'),
     [
         ('B', 'B'),
