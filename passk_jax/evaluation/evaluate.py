@@ -98,10 +98,8 @@ class Evaluate:
         """
         config = self.config
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
-        # Responses whose texts are recorded: evenly spaced, in the problems' order.
         total = batches.num_problems * config.num_responses
-        count = min(config.kept_responses, total)
-        kept_indices = {i * total // count for i in range(count)}
+        kept_indices = _spread(min(config.kept_responses, total), total)
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
         with Progress(
@@ -132,6 +130,11 @@ class Evaluate:
         # Shares of all responses.
         values |= {f'verifier_{kind}': n / total for kind, n in failures.items()}
         return EvaluationResult(values, rows)
+
+
+def _spread(count: int, total: int) -> set[int]:
+    """Selects ``count`` of ``total`` numbers, evenly spaced, from 0 on."""
+    return {i * total // count for i in range(count)}
 
 
 def _digest(problem: Problem) -> str:

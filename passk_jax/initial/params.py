@@ -230,7 +230,7 @@ def _restored(policy: Policy, mesh: Mesh, path: pathlib.Path, step: int) -> Para
     lora = Lora.configured(model.lora)
     arch = dataclasses.replace(policy.arch, lora=lora, param_dtype=model.param_dtype)
     # Of another model, names may be unknown; reading says what does not fit.
-    frozen = shapes.keys() & {*checkpoints.frozen_names(path)}
+    frozen = shapes.keys() & {*checkpoints.read_frozen_names(path)}
     held = {'frozen': frozenset(frozen), 'frozen_dtype': model.frozen_dtype}
     earlier = dataclasses.replace(policy, arch=arch, **held)
     earlier_shapes = policies.param_shapes(earlier, mesh)

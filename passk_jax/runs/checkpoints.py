@@ -327,14 +327,14 @@ def restore_frozen(
 
     ``target`` has all parameters of the policy, as in :meth:`Checkpoints.restore`.
     """
-    names, path = frozen_names(workdir), _cached(pathlib.Path(workdir) / _FROZEN)
+    names, path = read_frozen_names(workdir), _cached(pathlib.Path(workdir) / _FROZEN)
     if not names:
         return {}
     wanted = {name: target[name] for name in names if name in target}
     return restoring.restore(path, {'params': wanted})[1]['params']
 
 
-def frozen_names(workdir: str | os.PathLike[str]) -> tuple[str, ...]:
+def read_frozen_names(workdir: str | os.PathLike[str]) -> tuple[str, ...]:
     """Returns the names of the parameters that :func:`keep_frozen` saved."""
     saved = _fingerprint(_cached(pathlib.Path(workdir) / _FROZEN))
     return tuple(saved['frozen']) if saved else ()

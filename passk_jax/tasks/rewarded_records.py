@@ -105,11 +105,11 @@ class RecordsTask(Task):
             name: self._read(getattr(self.params, f'{name}_files'), data_dir)
             for name in self.splits
         }
-        check_disjoint(splits, digest=self.content_hash)
+        repeats = check_disjoint(splits, digest=self.content_hash)[split]
         if not (problems := splits[split]):
             files = f'{split}_files={getattr(self.params, f"{split}_files")}'
             raise EmptySplitError(f'split {split!r} of the task is empty: {files}')
-        if repeats := len(problems) - len({*map(self.content_hash, problems)}):
+        if repeats:
             message = 'split %r: %d of %d prompts repeat earlier ones'
             logging.warning(message, split, repeats, len(problems))
         _rewards_of(vars(self.params)).check(problems[0].data['record'])

@@ -317,23 +317,29 @@ def judge_together(
 
 def check_disjoint(
     splits: Mapping[str, Sequence[Problem]], *, digest: Callable[[Problem], str]
-) -> None:
+) -> dict[str, int]:
     """Raises ValueError if two splits share a problem; it names the first.
 
     Args:
         splits: the problems of each.
         digest: equal for equal problems.
+
+    Returns:
+        Split -> number of its problems that repeat an earlier one of the split.
     """
     first_seen: dict[str, tuple[str, Problem]] = {}
     shared: list[tuple[tuple[str, Problem], tuple[str, Problem]]] = []
+    repeats = dict.fromkeys(splits, 0)
     for split, problems in splits.items():
         for problem in problems:
             place = split, problem
             first = first_seen.setdefault(digest(problem), place)
             if first[0] != split:
                 shared.append((first, place))
+            elif first is not place:
+                repeats[split] += 1
     if not shared:
-        return
+        return repeats
     (split, problem), (other_split, other) = shared[0]
     text = other.prompt.rpartition('\n\n')[2]
     raise InputError(
