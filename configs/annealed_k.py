@@ -31,7 +31,7 @@ def get_config(argument: str = '') -> ConfigDict:
         argument, defaults={'first': 8, 'size': 'tiny'}, choices={'size': SIZES}
     )
     first, size = values['first'], values['size']
-    config = SIZES[size].get_config()
+    config = SIZES[size]()
     N, steps = config.sampling.num_rollouts, config.train.steps
     if not 2 <= first < N:
         raise InputError(

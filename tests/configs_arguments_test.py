@@ -6,7 +6,12 @@ import sys
 import pytest
 
 from configs import annealed_k, arguments, custom, enigmata, smollm2
-from configs.ablations import overview, pass_at_k_then_pass_at_1
+from configs.ablations import (
+    adaptive,
+    combination,
+    overview,
+    pass_at_k_then_pass_at_1,
+)
 from passk_jax import config as config_lib
 from passk_jax.config import stages_of
 from passk_jax.errors import InputError
@@ -87,11 +92,28 @@ def test_every_part_of_a_run_has_a_step(ablation, argument, message):
 
 @pytest.mark.parametrize(
     ('size', 'starts'),
-    [('full', (100, 300)), ('tiny', (100, 200)), ('smollm2', (33, 66))],
+    [('tiny', (100, 200)), ('smollm2', (33, 66)), ('full,first=200', (200, 475))],
 )
 def test_the_first_part_is_at_most_a_third(size, starts):
     stages = overview.get_config(f'size={size}').stages
     assert (stages.pass_at_k.start, stages.pass_at_1.start) == starts
+
+
+@pytest.mark.parametrize('size', ['full', 'enigmata'])
+def test_the_overview_has_the_steps_of_the_papers_figure(size):
+    """Picture figures/overview.jpg of github.com/RUCAIBox/Passk_Training."""
+    config = overview.get_config(f'size={size}')
+    starts = config.stages.pass_at_k.start, config.stages.pass_at_1.start
+    assert (*starts, config.train.steps) == (100, 370, 750)
+
+
+@pytest.mark.parametrize('ablation', [adaptive, combination, overview])
+def test_what_the_paper_ran_on_puzzles_runs_on_enigmata(ablation):
+    config = ablation.get_config('size=enigmata')
+    given = enigmata.get_config('model=qwen25_7b')
+    assert config.name.endswith('_enigmata')
+    for section in ('task', 'model', 'data', 'sampling', 'mesh', 'eval'):
+        assert config[section] == given[section]
 
 
 @pytest.mark.parametrize(('size', 'most'), [('tiny', 15), ('full', 31)])

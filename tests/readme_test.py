@@ -207,8 +207,12 @@ class Times(float):
     """A multiple of what the config itself has."""
 
 
-class AfterFirst(int):
-    """The middle of the steps after so many."""
+class OfOverview:
+    """The steps of ``fig:overview``, or a laptop's own."""
+
+
+class Second:
+    """The step at which the last part of ``fig:overview`` begins."""
 
 
 class Share(float):
@@ -280,8 +284,8 @@ MEANING = {
         PASS_AT_1
         | stage('pass_at_k', 'pass_at_k', 0)
         | stage('pass_at_1', 'pass_at_1', 0)
-        # After 100 steps, and in the middle of those left.
-        | {'stages.pass_at_k.start': 100, 'stages.pass_at_1.start': AfterFirst(100)}
+        | {'stages.pass_at_k.start': 100, 'stages.pass_at_1.start': Second()}
+        | {'train.steps': OfOverview()}
     ],
     "DAPO's dynamic sampling, overlong filtering": [
         {'train.dynamic_sampling_rounds': 9, 'loss.mask_truncated': True}
@@ -383,7 +387,13 @@ def in_numbers(value: Any, before: dict[str, Any], key: str) -> Any:
         return value * before[key]
     if isinstance(value, Share):
         return int(value * steps)
-    return (value + steps) // 2 if isinstance(value, AfterFirst) else value
+    is_the_papers = before['name'] == 'maze'
+    if isinstance(value, OfOverview):
+        return 750 if is_the_papers else steps
+    if isinstance(value, Second):
+        # In the middle of what 100 steps leave.
+        return 370 if is_the_papers else (100 + steps) // 2
+    return value
 
 
 if __name__ == '__main__':

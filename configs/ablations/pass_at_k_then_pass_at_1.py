@@ -2,8 +2,10 @@
 
 Paper: section ``sec:passk_to_pass1``, tables ``tab:main_qwen``, ``tab:main_seedvl`` and
 ``tab:app_math`` ("(P@k T. + P@1 T.) x 2"). The paper is silent on the steps of each
-part; here all are equally long.
+part of these runs; here all are equally long.
 
+    python -m passk_jax.train \\
+        --config=configs/ablations/pass_at_k_then_pass_at_1.py:times=1,size=enigmata
     python -m passk_jax.train \\
         --config=configs/ablations/pass_at_k_then_pass_at_1.py:times=2,size=tiny
 
