@@ -44,8 +44,8 @@ def get_config() -> ConfigDict:
         {
             'num_rollouts': 32,
             'max_response_tokens': 4096,
-            # Temperature 1 and no truncation. The paper is silent on truncation, which
-            # would bias the ratio.
+            # Temperature 1 and no truncation, which would bias the ratio. The paper
+            # gives both for evaluations only.
             **dataclasses.asdict(sampling_options()),
             # Affects memory only. Decoding all rollouts at once takes the fewest steps;
             # if they do not fit, set this to the free memory of a device (see
@@ -230,7 +230,7 @@ def _optimizer() -> ConfigDict:
 def _train() -> ConfigDict:
     return ConfigDict(
         {
-            # Silent; the paper's figures go beyond step 400.
+            # Silent, but for ``fig:overview``: configs/ablations/overview.py.
             'steps': 500,
             'num_prompts': 128,
             'mini_batch_prompts': 32,
@@ -260,7 +260,8 @@ def _train() -> ConfigDict:
 def _eval() -> ConfigDict:
     return ConfigDict(
         {
-            # Silent.
+            # The picture of ``fig:overview`` has one every 10, which takes twice the
+            # time.
             'every': 20,
             'split': 'test',
             'final_split': '',

@@ -25,7 +25,8 @@ Pass@k Training (section ``sec:passk_to_pass1``), also add
 ``--config.init.kind=checkpoint --config.init.checkpoint=<workdir>``.
 
 The paper gives the limits of prompt and response for the Llama models only; the Qwen2.5
-models use the same here. It does not give k, which is 4, as in configs/base.py.
+models use the same here. It does not give k, which is 4, as for its mazes
+(configs/maze.py).
 """
 
 from ml_collections import ConfigDict

@@ -16,10 +16,12 @@ hardware. The laptop-size twin is configs/maze_tiny.py.
 
 What the paper does not say or does differently:
 
-* Its mazes are not in its repository. These are perfect mazes by Wilson's algorithm,
-  which agree with the paper's counts (only 192 of 7x7 exist). The wording of its prompt
-  is unknown.
-* k of the main table is 4 here (see configs/base.py).
+* Its mazes are on the hub (RUC-AIBOX/Passk_Training_Maze), which we could not
+  reach. These are perfect mazes by Wilson's algorithm, which agree with the paper's
+  counts (only 192 of 7x7 exist). We do not know the wording of its prompt.
+* It names no k for its main runs. Four follows from section
+  ``sec:passk_w_bootstrap_sampling``: 128 rollouts make as many groups by full sampling
+  as 32 rollouts by bootstrap sampling, and those make 32.
 * It gives no limits of prompt and response for mazes; the largest maze has 21 x 22
   characters.
 * The paper evaluates on the test set during training. Here a validation split serves

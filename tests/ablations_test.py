@@ -85,3 +85,16 @@ def test_an_ablation_of_the_paper_says_what_is_expected_and_its_commands_resolve
         values = module.get_config(argument)
         name = [path.stem, *re.findall(r'=([^,]+)', argument)]
         assert flat(values)['name'] == '_'.join(name)
+
+
+def test_full_sampling_has_the_groups_of_bootstrap_sampling_at_four_times_the_rollouts(
+    monkeypatch,
+):
+    """The paper's k follows from this: sec:passk_w_bootstrap_sampling."""
+    monkeypatch.chdir(ROOT)
+    full = start('configs/ablations/full_sampling.py:num_rollouts=128')
+    bootstrap = start('configs/ablations/bootstrap_sampling.py')
+    rollouts = bootstrap.sampling.num_rollouts
+    assert full.sampling.num_rollouts == 4 * rollouts
+    drawn = bootstrap.advantage.parameters['num_groups'] or rollouts
+    assert full.sampling.num_rollouts // full.advantage.k == drawn

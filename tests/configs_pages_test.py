@@ -39,14 +39,37 @@ def test_the_commands_of_a_docstring_are_complete(name, monkeypatch):
         assert parse(main, [module, *arguments.split()], flags.FlagValues())
 
 
-def test_the_sections_that_configs_cite_are_those_of_the_paper(shared_dir):
+CITING = [
+    path
+    for folder in ('passk_jax', 'configs', 'experiments', 'docs')
+    for path in sorted((ROOT / folder).rglob('*'))
+    if path.suffix in {'.py', '.md'}
+]
+_LABEL = re.compile(r'\b(?:app|code|eq|fig|sec|tab):\w[\w.-]*\w')
+
+
+def test_the_labels_that_are_cited_are_those_of_the_paper(shared_dir):
     paper = (shared_dir / 'paper.tex').read_text()
-    sections = set(re.findall(r'\\label\{(sec:\w+)\}', paper))
-    assert len(sections) > 9
-    cited = {
-        section
-        for path in (ROOT / 'configs').rglob('*.py')
-        for section in re.findall(r'``(sec:\w+)``', path.read_text())
-    }
-    assert len(cited) > 9
-    assert cited <= sections
+    labels = {*re.findall(r'\\label\{(.*?)\}', paper)}
+    cited = set()
+    for path in CITING:
+        text = path.read_text()
+        cited |= {*_LABEL.findall(text)}
+        cited |= {f'eq:{name}' for name in re.findall(r'\bEqs?\. ([a-z]\w*)', text)}
+    assert len(cited) > 50
+    assert cited <= labels
+
+
+def test_figures_and_tables_have_their_numbers_in_the_paper(shared_dir):
+    paper = (shared_dir / 'paper.tex').read_text()
+    numbers = {}
+    for kind in ('figure', 'table'):
+        floats = re.findall(rf'\\begin{{{kind}}}.*?\\end{{{kind}}}', paper, re.DOTALL)
+        for number, text in enumerate(floats, start=1):
+            # The last label is the float's, those before are of its parts.
+            label = re.findall(r'\\label\{(.*?)\}', text)[-1]
+            numbers[label] = f'{kind.capitalize()} {number}'
+    for path in CITING:
+        text = path.read_text()
+        for number, label in re.findall(r'((?:Figure|Table) \d+), `(\S+?)`', text):
+            assert numbers[label] == number, path

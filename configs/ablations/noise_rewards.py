@@ -1,8 +1,8 @@
 """Noise Rewards: Pass@1 Training that rewards a share of the wrong responses.
 
 Paper: section ``sec:noise_entropy``, figure ``fig:sec3.1-noise``, with 10, 30 and 50 %.
-It asks whether Pass@k Training works only because it rewards wrong responses in groups
-with a right one.
+It asks whether Pass@k Training works partly because it rewards wrong responses in
+groups with a right one.
 
     python -m passk_jax.train \\
         --config=configs/ablations/noise_rewards.py:fraction=0.3,size=tiny

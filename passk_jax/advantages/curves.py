@@ -248,7 +248,7 @@ def sum_abs_advantage(
     *,
     num_rollouts: int,
 ) -> Float[Array | np.ndarray, '*P']:
-    """Sums absolute advantages to eta (sec. Analysis Based on Advantage Value).
+    """Sums absolute advantages to eta (``sec:difference_pass1_passk``).
 
         eta = c |positive| + w |negative|
 

@@ -1,8 +1,8 @@
 r"""The maze task: find a path from S to E; the answer is a string over U, D, L, R.
 
-The paper's mazes (appendix, Implementation Details), their generator and its prompt are
-not public, so this package has its own. Walls are ``*``, as in the paper's released
-verifier.
+The paper describes its mazes in the appendix "Details of Downstream Tasks", but neither
+their generator nor the prompt, so this package has its own. Walls are ``*``, as in the
+paper's released verifier.
 """
 
 import collections
