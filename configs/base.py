@@ -233,6 +233,7 @@ def _train() -> ConfigDict:
             # Silent, but for ``fig:overview``: configs/ablations/overview.py.
             'steps': 500,
             'num_prompts': 128,
+            # The paper does not say of what; verl counts prompts, DAPO responses.
             'mini_batch_prompts': 32,
             # Silent; DAPO's number.
             'epochs': 1,

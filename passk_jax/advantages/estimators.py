@@ -62,7 +62,8 @@ def full_sampling(inputs: Inputs, *, k: int) -> Float[Array, 'P N']:
 
     Each member gets its group's advantage, which is GRPO's over the ``N // k`` group
     rewards. So it follows the objective of ``pass_at_k`` as groups are added. The last
-    ``N mod k`` responses get 0. With a single group all advantages are 0.
+    ``N mod k`` responses, which the paper discards, get 0; the loss still counts their
+    tokens. With a single group all advantages are 0.
     """
     num_problems, num_rollouts = inputs.correct.shape
     num_groups = num_rollouts // k
