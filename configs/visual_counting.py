@@ -14,8 +14,8 @@ The same with black pictures, to see what is right without sight:
     python -m passk_jax.train --config=configs/visual_counting.py:sight=blind \\
         --workdir=runs/visual_counting_blind
 
-``experts=8`` gives each layer 8 experts, of which a token runs two, as in the paper's
-policy. The warm start ends early on purpose, as in configs/maze_tiny.py.
+With ``experts=8`` the policy has experts, as the paper's has: 8 in each layer, of which
+a token runs two. The warm start ends early on purpose, as in configs/maze_tiny.py.
 
 Time: 103 CPU seconds of one core, compilation and evaluations included. Result of seed
 0, on 1,024 test problems with 32 responses each, before and after 300 steps: Pass@1
