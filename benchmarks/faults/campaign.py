@@ -26,8 +26,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import jax
-import numpy as np
 from absl import logging
 
 from benchmarks.faults import page, striking
@@ -35,7 +33,7 @@ from benchmarks.faults.striking import LAST, MOMENTS, Fault, Run
 from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
-from passk_jax.runs import arrays, directory
+from passk_jax.runs import directory
 from tests import tiny
 
 # The most faults of a run: more would hardly leave it time between them.
@@ -323,32 +321,16 @@ def differences(
         for name in sorted(ours.keys() | theirs.keys())
         if ours.get(name) != theirs.get(name)
     ]
-    mine, others = saved_arrays(run, last), saved_arrays(reference, last)
+    mine, others = (
+        {name: x.tobytes() for name, x in tiny.saved_arrays(each, last).items()}
+        for each in (run, reference)
+    )
     found += [
         name
         for name in sorted(mine.keys() | others.keys())
         if mine.get(name) != others.get(name)
     ]
     return found
-
-
-def saved_arrays(run: pathlib.Path, step: int) -> dict[str, bytes]:
-    """Every array of a checkpoint by the names of its item and its own."""
-    return {
-        f'{item}/{key}': np.asarray(array).tobytes()
-        for item, held in read_items(run / 'checkpoints' / str(step)).items()
-        for key, array in held.items()
-    }
-
-
-def read_items(checkpoint: pathlib.Path) -> dict[str, dict[str, jax.Array]]:
-    """The items of a checkpoint on one device, whichever devices saved them."""
-    items = {path.name: {} for path in checkpoint.iterdir() if path.is_dir()}
-    targets = {
-        item: {key: jax.ShapeDtypeStruct(x.shape, x.dtype) for key, x in held.items()}
-        for item, held in arrays.stored(checkpoint, items).items()
-    }
-    return arrays.read(checkpoint, targets)
 
 
 def read(record: pathlib.Path) -> list[dict[str, Any]]:

@@ -68,15 +68,6 @@ def start_writing(path: pathlib.Path, items: Items) -> Callable[[], None]:
     return finish
 
 
-def stored(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
-    """Returns the ``shape`` and ``dtype`` of each stored array, by item and name."""
-    _prepare()
-    with _reader(items) as reader:
-        metadata = reader.metadata(path).item_metadata
-    held = {name: metadata.get(name) for name in items}
-    return {name: dict(item.tree) if item else {} for name, item in held.items()}
-
-
 def read(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
     """Reads arrays with the shardings and dtypes of ``items``.
 
@@ -94,13 +85,9 @@ def read(path: pathlib.Path, items: Items) -> dict[str, dict[str, Any]]:
         }
         if abstract:
             args[name] = ocp.args.StandardRestore(abstract)
-    with _reader(items) as reader:
+    with ocp.Checkpointer(_handler(items)) as reader:
         composite = reader.restore(path, args=ocp.args.Composite(**args))
     return {name: composite[name] if name in args else {} for name in items}
-
-
-def _reader(items: Items) -> ocp.Checkpointer:
-    return ocp.Checkpointer(_handler(items))
 
 
 def _handler(items: Items, **settings: Any) -> ocp.CompositeCheckpointHandler:

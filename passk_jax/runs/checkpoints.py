@@ -35,8 +35,6 @@ from passk_jax.runtime import hosts
 PyTree = Any
 Value = TypeVar('Value')
 
-# Endings of unfinished directories, from versions that committed by renaming.
-_LEFTOVERS = ('.saving', '.deleting')
 _SET_ASIDE = '.corrupted'
 # The directory of frozen parameters, beside the checkpoints.
 _FROZEN = 'frozen'
@@ -64,8 +62,7 @@ class Checkpoints(contextlib.AbstractContextManager):
     """The checkpoints of one run; every process of the run must call every method.
 
     Args:
-        directory: the directory of checkpoints; created if absent. Unfinished saves of
-            old versions are removed.
+        directory: the directory of checkpoints; created if absent.
         keep: which checkpoints to keep, or how many of the newest.
 
     Raises:
@@ -78,10 +75,6 @@ class Checkpoints(contextlib.AbstractContextManager):
         self._saving: Saving | None = None
         with named_errors(f'checkpoint directory {self._directory} is unusable'):
             self._directory.mkdir(parents=True, exist_ok=True)
-            for path in self._directory.iterdir() if jax.process_index() == 0 else ():
-                if any(ending in path.name for ending in _LEFTOVERS):
-                    logging.info('removing an unfinished checkpoint: %s', path)
-                    shutil.rmtree(path)
         hosts.barrier('passk_jax checkpoints open')
 
     def __exit__(self, kind: object, *exception: object) -> None:
@@ -179,11 +172,10 @@ class Checkpoints(contextlib.AbstractContextManager):
         """Removes checkpoints that need not be kept, and all incomplete ones."""
 
         def metrics_of(step: int) -> Mapping[str, Any]:
-            # A damaged checkpoint, or one of an old version, has no metrics.
+            # A damaged checkpoint has no metrics.
             with contextlib.suppress(InputError, OSError):
-                path = self._directory / str(step)
-                if (path / commits.COMMIT).exists():
-                    return commits.read_commit(path).meta.get('metrics', {})
+                commit = commits.read_commit(self._directory / str(step))
+                return commit.meta.get('metrics', {})
             return {}
 
         retained = self._keep.retain(saved_steps(self._directory), metrics_of)

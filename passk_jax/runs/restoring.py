@@ -70,11 +70,7 @@ def commit_of(path: pathlib.Path) -> Commit:
     if shared['damage']:
         raise CorruptionError(path, shared['damage'])
     hosts.gather(lambda: _wait_for(path))
-    commit = Commit(shared['meta'], shared['arrays'])
-    if commit.arrays is None and jax.process_count() > 1:
-        # In format 2 each process checks its share of the files.
-        _everywhere(path, lambda: read_commit(path))
-    return commit
+    return Commit(shared['meta'], shared['arrays'])
 
 
 def _wait_for(path: pathlib.Path) -> None:
@@ -107,24 +103,10 @@ def restore(
     """
     commit = commit_of(path)
     flat = {name: arrays.flatten(tree) for name, tree in targets.items()}
-    if commit.arrays is None:
-        stored = _everywhere(path, lambda: arrays.stored(path, flat))
-        held = {
-            name: {key: array_digests.kind(x) for key, x in leaves.items()}
-            for name, leaves in stored.items()
-        }
-    else:
-        held = {
-            name: {
-                key: digest.rpartition(' ')[0]
-                for key, digest in commit.arrays.get(name, {}).items()
-            }
-            for name in flat
-        }
     problems = [
         line
         for name, leaves in flat.items()
-        for line in _differences(name, held[name], leaves)
+        for line in _differences(name, commit.arrays.get(name, {}), leaves)
     ]
     if problems:
         raise InputError(
@@ -132,8 +114,7 @@ def restore(
             'or dtype?):\n  ' + '\n  '.join(problems)
         )
     restored = _everywhere(path, lambda: _read(path, flat))
-    if commit.arrays is not None:
-        _check_digests(path, commit.arrays, restored)
+    _check_digests(path, commit.arrays, restored)
     items = {}
     for name, tree in targets.items():
         values = [restored[name][key] for key in flat[name]]
@@ -187,15 +168,16 @@ def _everywhere(path: pathlib.Path, make: Callable[[], Value]) -> Value:
 
 
 def _differences(
-    name: str, held: Mapping[str, str], target: Mapping[str, Any]
+    name: str, digests: Mapping[str, str], target: Mapping[str, Any]
 ) -> list[str]:
     """Returns a line for each array that differs or is on one side only.
 
     Args:
         name: the item's name.
-        held: path -> :func:`array_digests.kind` in the checkpoint.
+        digests: path -> digest in the checkpoint, after the array's kind.
         target: path -> target array.
     """
+    held = {key: digest.rpartition(' ')[0] for key, digest in digests.items()}
     wanted = {key: array_digests.kind(x) for key, x in target.items()}
     lines = []
     for key in sorted(held.keys() | wanted.keys()):

@@ -15,11 +15,11 @@ import socket
 from collections.abc import Iterator
 from typing import Any
 
-from passk_jax.files import parse_json, read_json
+from passk_jax.files import atomic_write_bytes, parse_json, read_json
 from passk_jax.report.run_data import Row, read_lines
 from passk_jax.runs import known_evaluations
 from passk_jax.runs.checkpoints import saved_steps
-from passk_jax.runs.commits import is_committed
+from passk_jax.runs.commits import COMMIT, is_committed
 from passk_jax.runs.directory import has_begun
 from passk_jax.sweeps.evaluated import lacking
 from passk_jax.sweeps.opening import Job
@@ -110,17 +110,15 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     source, target = _kept_warm_start(other), _kept_warm_start(job)
     if not is_committed(source):
         return False
-    # The run removes a directory of this name, so an interrupted copy does no harm.
-    saving = target.with_name(f'{target.name}.saving')
-    shutil.rmtree(saving, ignore_errors=True)
-    try:
-        shutil.copytree(source, saving)
-    except OSError:
-        shutil.rmtree(saving, ignore_errors=True)
-        raise
     # Remove an incomplete warm start that this run left when it was killed.
     shutil.rmtree(target, ignore_errors=True)
-    saving.rename(target)
+    try:
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns(COMMIT))
+        # Its commit makes a copy complete, so it comes last.
+        atomic_write_bytes(target / COMMIT, (source / COMMIT).read_bytes())
+    except OSError:
+        shutil.rmtree(target, ignore_errors=True)
+        raise
     if job.config['eval'] == other.config['eval']:
         with contextlib.suppress(OSError, ValueError):
             for split in job.splits:

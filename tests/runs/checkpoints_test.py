@@ -121,16 +121,6 @@ def test_a_corrupted_checkpoint_is_set_aside_if_there_is_another(tmp_path, caplo
     assert checkpoints.steps() == (2,)
 
 
-def test_what_old_killed_saves_left_behind_is_removed_and_never_restored(tmp_path):
-    states.saved(tmp_path, 3)
-    shutil.copytree(tmp_path / '3', tmp_path / '6.saving')
-    shutil.copytree(tmp_path / '3', tmp_path / '7.saving.orbax-checkpoint-tmp')
-    shutil.copytree(tmp_path / '3', tmp_path / '1.deleting')
-    checkpoints = checkpoint.Checkpoints(tmp_path, keep=2)
-    assert checkpoints.latest_step() == 3
-    assert [p.name for p in tmp_path.iterdir()] == ['3']
-
-
 def test_a_directory_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(ValueError, match=r'file.checkpoints is unusable'):

@@ -1,9 +1,5 @@
 """States to checkpoint, and what tests of checkpoints ask of them."""
 
-import json
-import pathlib
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +7,6 @@ import optax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from passk_jax.runs.checkpoints import Checkpoints
-from passk_jax.runs.digests import digest
 
 META = {'seed': 3, 'name': 'a'}
 
@@ -69,29 +64,3 @@ def flip(file):
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 4
     file.write_bytes(content)
-
-
-def write_format_2(path: pathlib.Path, items: dict[str, Any], meta: Any) -> None:
-    """Writes a checkpoint as versions did that renamed a directory to commit it."""
-    import orbax.checkpoint as ocp
-
-    flat = {
-        name: {
-            jax.tree_util.keystr(key, simple=True, separator='.'): leaf
-            for key, leaf in jax.tree.leaves_with_path(tree)
-        }
-        for name, tree in items.items()
-    }
-    handlers = {name: ocp.StandardCheckpointHandler() for name in flat}
-    args = {k: ocp.args.StandardSave(v) for k, v in flat.items() if v}
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(**handlers)) as checkpointer:
-        checkpointer.save(path, args=ocp.args.Composite(**args))
-    text = json.dumps({'format': 2, 'meta': meta})
-    (path / 'meta.json').write_text(text)
-    files = sorted(file for file in path.rglob('*') if file.is_file())
-    (path / 'digests').mkdir()
-    # By two processes.
-    for process in range(2):
-        said = {str(f.relative_to(path)): digest(f) for f in files[process::2]}
-        name = f'process_{process}.json'
-        (path / 'digests' / name).write_text(json.dumps(said))

@@ -105,11 +105,10 @@ def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
     assert not directories.copy_warm_start(job, maker)
     (kept / '0' / 'commit.json').write_text('{}')
     assert not directories.needs_warm_start(maker)
-    # A copy that was cut short, and a warm start that was.
+    # A copy, or a warm start, that was cut short.
     mine = job.run.directory / 'warm_start'
-    for name in ('0.saving', '0'):
-        (mine / name).mkdir(parents=True)
-        (mine / name / 'old').write_text('')
+    (mine / '0').mkdir(parents=True)
+    (mine / '0' / 'old').write_text('')
     assert directories.needs_warm_start(job)
     assert directories.copy_warm_start(job, maker)
     assert [path.name for path in mine.iterdir()] == ['0']

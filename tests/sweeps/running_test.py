@@ -189,4 +189,4 @@ def test_a_warm_start_that_cannot_be_copied_is_made_again(tmp_path, monkeypatch)
     states, said = run(jobs, 'sys.exit(42)', monkeypatch)
     assert list(states.values()) == ['stopped', 'stopped']
     assert 'b_seed0: the warm start of a_seed0 cannot be copied: ' in said
-    assert not list((tmp_path / 'b_seed0').rglob('*.saving'))
+    assert not list((tmp_path / 'b_seed0').rglob('0'))
