@@ -135,6 +135,7 @@ OTHER_TESTS = {
     'path_test': 'the way of the rewards through the package',
     'pods_test': 'meshes over several processes',
     'docs_test': 'the pages of docs/',
+    'docstrings_test': 'the examples in docstrings',
     'install_test': 'the wheel and the tested versions',
     'pages_test': 'links and intervals of the pages',
     'readme_test': 'the README',
@@ -316,10 +317,7 @@ def test_tests_mirror_the_package():
 
 
 def python_files() -> list[pathlib.Path]:
-    folders = (
-        *('passk_jax', 'configs', 'experiments', 'examples'),
-        *('benchmarks', 'tests'),
-    )
+    folders = 'passk_jax', 'configs', 'experiments', 'examples', 'benchmarks', 'tests'
     return sorted(path for name in folders for path in (ROOT / name).rglob('*.py'))
 
 

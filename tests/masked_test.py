@@ -1,4 +1,3 @@
-import doctest
 import functools
 
 import jax
@@ -96,9 +95,3 @@ def test_whole_numbers_and_booleans_are_counted_as_numbers():
 def test_a_mask_that_is_not_boolean_is_an_error(name):
     with pytest.raises(ValueError, match='bool'):
         PAIRS[name][0](jnp.ones(3), jnp.ones(3))
-
-
-def test_the_examples_in_the_docstrings_hold():
-    result = doctest.testmod(masked)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -1,7 +1,5 @@
 """CurveRL beside lists of pass rates, and the memory that it reads."""
 
-import doctest
-
 import jax
 import numpy as np
 import pytest
@@ -146,9 +144,3 @@ def test_annotated_shapes_hold():
         correct=jax.numpy.asarray(correct), history=jax.numpy.asarray(counts)
     )
     assert call_checked(history.curverl, inputs, window=5).shape == (3, 8)
-
-
-def test_the_examples_in_the_docstrings_hold():
-    result = doctest.testmod(history)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -1,6 +1,5 @@
 """What make_estimator and the functions it makes accept, and how they refuse."""
 
-import doctest
 import re
 
 import jax
@@ -15,7 +14,6 @@ from passk_jax.advantages import (
     all_parameters,
     estimator_of_config,
     estimator_parameters,
-    make,
     make_estimator,
     own_parameters,
 )
@@ -320,9 +318,3 @@ def test_only_the_keys_that_an_estimator_reads_must_be_there():
     message = r"missing keys \['advantage.switch_threshold'\], which piecewise reads"
     with pytest.raises(ValueError, match=message):
         estimator_of_config('piecewise', {'k': 2}, num_rollouts=4)
-
-
-def test_the_example_in_the_docstring_holds():
-    result = doctest.testmod(make)
-    assert result.attempted > 0
-    assert result.failed == 0

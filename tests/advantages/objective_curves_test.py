@@ -1,6 +1,5 @@
 """Each curve against what it is by definition, response by response."""
 
-import doctest
 import functools
 import itertools
 
@@ -211,9 +210,3 @@ def test_a_bad_number_of_rollouts_is_a_value_error(name):
             getattr(objective_curves, name)(
                 jnp.array([0]), num_rollouts=num_rollouts, **CURVES[name]
             )
-
-
-def test_the_examples_in_the_docstrings_hold():
-    result = doctest.testmod(objective_curves)
-    assert result.attempted > 0
-    assert result.failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import itertools
 import math
 import subprocess
@@ -261,12 +260,6 @@ def test_three_seeds_use_the_quantile_of_two_degrees_of_freedom():
 def test_bad_arguments_of_intervals_are_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_the_examples_in_the_docstrings_hold():
-    result = doctest.testmod(metrics)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_metrics_of_finished_runs_start_without_jax():

@@ -1,15 +1,9 @@
-import doctest
 import math
 
 import numpy as np
 
 from passk_jax.evaluation import metrics
 from passk_jax.report import arms
-
-
-def test_the_example_of_a_table_is_its_result():
-    assert doctest.testmod(arms).attempted == 2
-    assert doctest.testmod(arms).failed == 0
 
 
 def test_every_colour_and_every_marker_is_another():

@@ -1,7 +1,6 @@
 """The advantages of a step; tests/train_test.py trains with them."""
 
 import dataclasses
-import doctest
 
 import jax
 import numpy as np
@@ -146,9 +145,3 @@ def test_a_step_is_refused_whose_rewards_would_be_ignored():
     name = setup.config.advantage.name
     with pytest.raises(InputError, match=f"advantage.name='{name}' reads only"):
         setup.estimate()(rollouts, responses, memory={}, step=STEP)
-
-
-def test_the_example_in_the_docstring_holds():
-    result = doctest.testmod(estimate)
-    assert result.attempted > 0
-    assert result.failed == 0

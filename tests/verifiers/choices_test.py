@@ -1,15 +1,7 @@
-import doctest
-
 import pytest
 
 from passk_jax.verifiers import choices
 from passk_jax.verifiers.forms import Option
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(choices)
-    assert result.attempted
-    assert not result.failed
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,7 @@
-import doctest
-
 import pytest
 
-from passk_jax.verifiers import domains
 from passk_jax.verifiers.forms import Restricted
 from passk_jax.verifiers.reading import read
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(domains)
-    assert result.attempted
-    assert not result.failed
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,8 @@
-import doctest
 import time
 
 import pytest
 
 from passk_jax.verifiers import formulas, mathematics
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(formulas)
-    assert result.attempted
-    assert not result.failed
 
 
 @pytest.mark.parametrize(

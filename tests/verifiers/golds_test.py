@@ -1,14 +1,6 @@
-import doctest
-
 import pytest
 
 from passk_jax.verifiers import golds
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(golds)
-    assert result.attempted
-    assert not result.failed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import doctest
 import pathlib
 import re
 import time
@@ -6,14 +5,7 @@ import time
 import pytest
 
 import passk_jax
-from passk_jax.verifiers import normal_form as module
 from passk_jax.verifiers.normal_form import normal_form
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(module)
-    assert result.attempted
-    assert not result.failed
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,8 @@
-import doctest
 import re
 
 import pytest
 
 from passk_jax.verifiers import splitting
-
-
-def test_the_examples_of_the_docstrings_hold():
-    result = doctest.testmod(splitting)
-    assert result.attempted
-    assert not result.failed
 
 
 def test_only_signs_outside_of_brackets_cut():
