@@ -75,10 +75,12 @@ class Mutation:
 
 
 def read_table() -> list[Mutation]:
-    """The mutations, in the order of the file."""
-    rows = tomllib.loads(TABLE.read_text())['mutation']
+    """The mutations, file by file."""
     return [
-        Mutation(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
+        Mutation(
+            file, **{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+        )
+        for file, rows in tomllib.loads(TABLE.read_text()).items()
         for row in rows
     ]
 
