@@ -50,7 +50,7 @@ from passk_jax.runs.checkpoints import (
 from passk_jax.runs.directory import has_begun
 from passk_jax.runs.phases import Phases
 from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
-from passk_jax.runs.retention import Retention, check_best
+from passk_jax.runs.retention import Retention
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
 from passk_jax.runtime.compile_cache import keep_programs
@@ -228,8 +228,7 @@ def evaluate_due(
     stop: Callable[[], bool],
 ) -> bool:
     """Evaluates the splits that are due; returns False if ``stop`` interrupts."""
-    config = verbs.setup.config
-    due = splits_due(config, step)
+    due = splits_due(verbs.setup.config, step)
     if not due:
         return True
     log.flush()
@@ -242,8 +241,6 @@ def evaluate_due(
         if result is None:
             return False
         log.evaluation(step, split, *result)
-    if step == 0:
-        check_best(config.checkpoint.keep_best, log.evaluated(step))
     log.report()
     return True
 

@@ -5,7 +5,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from passk_jax.config import CheckpointConfig
-from passk_jax.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,21 +47,3 @@ class Retention:
             # max() returns the first of equals.
             retained |= {max(values, key=values.__getitem__)} if values else set()
         return retained
-
-
-def check_best(best: str, metrics: Mapping[str, float]) -> None:
-    """Checks a ``keep_best`` that names a category, ``'<split>/<category>/<metric>'``.
-
-    Metrics of a whole split are checked with the config, and an evaluation may leave
-    them undefined.
-
-    Args:
-        best: the value of ``checkpoint.keep_best``.
-        metrics: the metrics of an evaluation.
-
-    Raises:
-        ValueError: the evaluation has no such metric.
-    """
-    category_metrics = sorted(name for name in metrics if name.count('/') > 1)
-    if best.count('/') > 1 and best not in category_metrics:
-        raise InputError(f'checkpoint.keep_best={best!r} is none of {category_metrics}')
