@@ -8,8 +8,6 @@ from experiments.sweeps.horizon import ARMS, CHOSEN, RATES, get_sweep
 from passk_jax.sweeps.rows import compress_rows
 from tests import tiny
 
-RESULTS = tiny.ROOT / 'experiments' / 'results'
-
 SEEDS = (71, 72)
 
 
@@ -68,13 +66,6 @@ def test_the_chosen_rate_has_the_highest_pass_at_1_at_the_end(best, tmp_path, ca
     assert lines == [f'{arm}: {best:g}' for arm in ARMS]
 
 
-def test_the_committed_table_and_rates_are_those_of_the_rows(tmp_path, capsys):
-    if not (RESULTS / 'horizon_rates.jsonl.gz').exists():
-        pytest.skip('its runs are not done')
-    assert horizon.chosen_rates(RESULTS) == CHOSEN
-    path = RESULTS / 'horizon.jsonl.gz'
-    if path.exists():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-        horizon.main(results=str(tmp_path))
-        table = (RESULTS / 'horizon_steps.md').read_text()
-        assert capsys.readouterr().out == table
+def test_the_committed_rates_are_those_of_the_rows():
+    results = tiny.ROOT / 'experiments' / 'results'
+    assert horizon.chosen_rates(results) == CHOSEN

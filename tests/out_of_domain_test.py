@@ -70,9 +70,3 @@ def test_what_others_are_compared_with_must_be_there(arm):
 def test_a_directory_without_evaluations_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r'no run in .* was evaluated on these sets'):
         out_of_domain.main(workdir=str(tmp_path), results=str(tmp_path))
-
-
-def test_the_committed_table_is_that_of_its_rows():
-    rows = read_rows(out_of_domain.RESULTS / 'smollm2_out_of_domain.jsonl.gz')
-    text = (out_of_domain.RESULTS / 'smollm2_out_of_domain.md').read_text()
-    assert text == out_of_domain.table(rows)

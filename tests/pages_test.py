@@ -2,10 +2,12 @@
 
 ``statements.toml`` says what each interval of the text is: a difference that
 ``experiments/interval.py`` computes, or the page of ``experiments/results`` or the
-notebook that has it. Tables are compared with the tables that the sweeps have made.
+notebook that has it. Tables are compared with the tables that the sweeps have made, and
+the results of ``experiments/*.py`` with what these make again of the sweeps' rows.
 """
 
 import functools
+import importlib
 import itertools
 import pathlib
 import re
@@ -15,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from experiments import interval
+from experiments import decoding, interval
 from passk_jax.evaluation import metrics
 from passk_jax.sweeps.rows import read_rows
 from tests.tiny import ROOT
@@ -166,6 +168,35 @@ def test_three_seeds_often_miss_what_five_show():
 
     told = f'three show it in {found(3)} choices, and five in {found(5)}'
     assert told in page_of('experiments/pages/passk_vs_pass1.md')
+
+
+@pytest.mark.parametrize(
+    ('name', 'settings', 'page'),
+    [
+        ('break_even', {}, 'break_even.md'),
+        *(
+            ('decoding', {'setting': setting}, f'decoding_{setting}.md')
+            for setting in decoding.SETTINGS
+            if (RESULTS / f'decoding_{setting}.jsonl.gz').exists()
+        ),
+        ('families', {}, 'families_crossed.md'),
+        ('frontier', {}, 'frontier.md'),
+        ('horizon', {}, 'horizon_steps.md'),
+        ('knobs', {'setting': 'medium'}, 'knobs_medium_fronts.md'),
+        ('knobs', {'setting': 'hard'}, 'knobs_hard_fronts.md'),
+        ('larger_k', {}, 'larger_k.md'),
+        ('last_three', {}, 'last_three.md'),
+        ('new_mazes', {}, 'new_mazes.md'),
+        ('out_of_domain', {}, 'smollm2_out_of_domain.md'),
+        ('warm_starts', {}, 'warm_starts.md'),
+    ],
+)
+def test_a_page_is_what_its_script_makes_of_the_rows(name, settings, page, tmp_path):
+    for path in RESULTS.glob('*.jsonl*'):
+        (tmp_path / path.name).symlink_to(path)
+    script = importlib.import_module(f'experiments.{name}')
+    script.main(**settings, results=str(tmp_path))
+    assert (tmp_path / page).read_text() == (RESULTS / page).read_text()
 
 
 def rows_of(path: pathlib.Path) -> list[list[str]]:
