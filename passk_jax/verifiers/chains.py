@@ -224,10 +224,7 @@ def _printed(tree: Node) -> tuple[Fraction, Fraction] | None:
 
 
 def _is_rational(tree: Node, *, integer: bool = False) -> bool:
-    try:
-        number = exact.value(tree)
-    except exact.TooLargeError:
-        return False
+    number = exact.value_or_none(tree)
     return number is not None and (number.denominator == 1 or not integer)
 
 

@@ -98,20 +98,14 @@ class Exact:
 
     def near(self, first: Node, second: Node) -> bool | None:
         """Compares two numbers roughly; see :class:`Judge`."""
-        try:
-            value, other = exact.value(first), exact.value(second)
-        except exact.TooLargeError:
-            return None
+        value, other = exact.value_or_none(first), exact.value_or_none(second)
         if value is None or other is None:
             return None
         return abs(value - other) <= NEAR * abs(value)
 
     def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
         """Compares a number with two bounds; see :class:`Judge`."""
-        try:
-            value = exact.value(tree)
-        except exact.TooLargeError:
-            return None
+        value = exact.value_or_none(tree)
         return None if value is None else low <= value <= high
 
 

@@ -15,7 +15,6 @@ sympy.
 
 import functools
 import re
-from fractions import Fraction
 from typing import Any
 
 import math_verify
@@ -24,7 +23,6 @@ import sympy
 from passk_jax.verifiers import comparison, numeric
 from passk_jax.verifiers.forms import Expression
 from passk_jax.verifiers.reading import read_normal
-from passk_jax.verifiers.trees import Node
 
 _LATEX = (math_verify.LatexExtractionConfig(),)
 _TOLERANCE = 1e-6
@@ -43,21 +41,15 @@ class _Values:
     """The judge of the worker, which computes the values of expressions."""
 
     _exact = comparison.Exact()
+    proportional = staticmethod(numeric.proportional)
+    near = staticmethod(numeric.near)
+    lies_between = staticmethod(numeric.lies_between)
 
     def same(self, gold: Expression, answer: Expression) -> bool | None:
         result = self._exact.same(gold, answer)
         if result is not None or gold.tree is None or answer.tree is None:
             return result
         return numeric.same(gold.tree, answer.tree)
-
-    def proportional(self, gold: Node, answer: Node) -> bool | None:
-        return numeric.proportional(gold, answer)
-
-    def near(self, first: Node, second: Node) -> bool | None:
-        return numeric.near(first, second)
-
-    def lies_between(self, low: Fraction, tree: Node, high: Fraction) -> bool | None:
-        return numeric.lies_between(low, tree, high)
 
 
 def equal(gold: str, answer: str) -> bool:

@@ -51,10 +51,7 @@ def same(gold: Node, answer: Node) -> bool | None:
     >>> same(parse('1/3'), parse('0.333333')), same(parse('1/20!'), parse('1/19!'))
     (True, False)
     """
-    try:
-        right, other = value(gold), value(answer)
-    except TooLargeError:
-        return None
+    right, other = value_or_none(gold), value_or_none(answer)
     if right is None or other is None:
         return None
     return right == other or any(
@@ -112,6 +109,14 @@ def value(tree: Node) -> Fraction | None:
         TooLargeError: a number in it is beyond the bounds.
     """
     return _Evaluation().value(tree)
+
+
+def value_or_none(tree: Node) -> Fraction | None:
+    """Does what :func:`value` does; ``None`` for a number beyond the bounds too."""
+    try:
+        return value(tree)
+    except TooLargeError:
+        return None
 
 
 class _Evaluation:

@@ -73,9 +73,9 @@ _MEMBER = re.compile(r'\s*([A-Za-z])\s*\\in(?![a-z])')
 _TO = re.compile(r':|\\text\{\s*(?:to|:)\s*\}|(?<=[\s\d])to(?=[\s\d])')
 
 
-def read(text: str) -> Form:
+def read(text: str, depth: int = 0) -> Form:
     """Reads an answer in any spelling, in linear time."""
-    return read_normal(normal_form(text))
+    return read_normal(normal_form(text), depth)
 
 
 @functools.lru_cache(maxsize=2**14)
@@ -110,7 +110,7 @@ def _date(text: str, depth: int) -> Form | None:
 
 
 def _congruence(text: str, depth: int) -> Form | None:
-    return read_congruence(text, lambda part: read_normal(normal_form(part), depth))
+    return read_congruence(text, functools.partial(read, depth=depth))
 
 
 def _option(text: str, depth: int) -> Form | None:
@@ -155,16 +155,16 @@ def _as_words(text: str) -> Form:
 
 
 def _matrix(text: str, depth: int) -> Form | None:
-    return read_matrix(text, lambda part: read_normal(normal_form(part), depth))
+    return read_matrix(text, functools.partial(read, depth=depth))
 
 
 def _remark(text: str, depth: int) -> Form | None:
-    return read_remark(text, lambda part: read_normal(normal_form(part), depth))
+    return read_remark(text, functools.partial(read, depth=depth))
 
 
 def _restricted(text: str, depth: int) -> Form | None:
     if remark := split_domain(text):
-        form = read_normal(normal_form(remark[0]), depth)
+        form = read(remark[0], depth)
         return Restricted(form, *remark[1:]) if concerns(remark[1], form) else None
     return None
 
@@ -199,7 +199,7 @@ def _brackets(text: str, depth: int) -> Form | None:
             if len(split_commas(inner[1], bracketed=True)) > 1:
                 break
             content = inner[1]
-        return read_normal(normal_form(content), depth)
+        return read(content, depth)
     return None
 
 
@@ -210,14 +210,14 @@ def _collection(content: str, depth: int) -> Form:
     if bar and re.fullmatch(
         r'\s*(?:[a-zA-Z]|\\[a-z]+)\s*(?:\\in\s*\\mathbb\{R\}\s*)?', head
     ):
-        return read_normal(normal_form(condition), depth)
+        return read(condition, depth)
     return Collection(_items(split_commas(content, bracketed=True), depth))
 
 
 def _items(parts: list[str], depth: int) -> tuple[Form, ...]:
     forms: list[Form] = []
     for part in parts:
-        form = read_normal(normal_form(part), depth)
+        form = read(part, depth)
         forms += form.items if isinstance(form, Several) else [form]
     return tuple(forms)
 
@@ -250,7 +250,7 @@ def _several_signs(text: str, depth: int) -> Form | None:
         _MINUS_PLUS.sub(minus, _PLUS_MINUS.sub(plus, text))
         for plus, minus in ('+-', '-+')
     ]
-    return Several(tuple(read_normal(normal_form(value), depth) for value in values))
+    return Several(tuple(read(value, depth) for value in values))
 
 
 def _union(text: str, depth: int) -> Form | None:
@@ -267,13 +267,11 @@ def _member(text: str, depth: int) -> Form | None:
     match = re.fullmatch(r'\(?[A-Za-z](?:,\s*[A-Za-z])*\)?\s*\\in(?![a-z])(.*)', text)
     # Braces without a backslash: {x | x > 1}.
     match = match or re.fullmatch(r'(?=([A-Za-z]))\1\s*\|\s*(?=[^|]*\1)([^|=]*)', text)
-    return (
-        read_normal(normal_form(match[match.lastindex or 1]), depth) if match else None
-    )
+    return read(match[match.lastindex or 1], depth) if match else None
 
 
 def _relation(text: str, depth: int) -> Form | None:
-    if form := deduced(text, lambda part: read_normal(normal_form(part), depth)):
+    if form := deduced(text, functools.partial(read, depth=depth)):
         return form
     for pattern, kind in ((_ORDERS, Inequality), (_BY_SIGN, Equation)):
         parts, signs = split_top(text, pattern)
@@ -317,7 +315,7 @@ def _quantity(text: str, depth: int) -> Form | None:
         name = (match[2] or '$').strip().rstrip('.').lower()
         unit = split_unit(rf'1\text{{{_SIGNS_OF_MONEY.get(name, name)}}}')
         if unit and '/' not in unit[1].dimension and unit[1].dimension:
-            inner = read_normal(normal_form(match[1] + text[match.end() :]), depth)
+            inner = read(match[1] + text[match.end() :], depth)
             value = inner.value if isinstance(inner, Quantity) else inner
             scale = inner.unit.factor if isinstance(inner, Quantity) else 1
             if isinstance(inner, Quantity) and inner.unit.dimension:
@@ -325,23 +323,17 @@ def _quantity(text: str, depth: int) -> Form | None:
             return Quantity(value, Unit(unit[1].dimension, unit[1].factor * scale))
     for pattern, unit_name in _MARKS:
         if match := pattern.fullmatch(text):
-            value = read_normal(normal_form(match[1]), depth)
+            value = read(match[1], depth)
             return Quantity(value, Unit(unit_name(match)))
     if parts := split_unit(text):
-        value = read_normal(normal_form(parts[0]), depth)
-        if isinstance(value, Quantity):
-            # 5 \% per year, 5 million dollars
-            return (
-                Quantity(value.value, value.unit)
-                if value.unit.dimension
-                else (
-                    Quantity(
-                        value.value,
-                        Unit(parts[1].dimension, value.unit.factor * parts[1].factor),
-                    )
-                )
-            )
-        return Quantity(value, parts[1])
+        value, unit = read(parts[0], depth), parts[1]
+        if not isinstance(value, Quantity):
+            return Quantity(value, unit)
+        # 5 \% per year, 5 million dollars
+        if value.unit.dimension:
+            return value
+        scaled = Unit(unit.dimension, value.unit.factor * unit.factor)
+        return Quantity(value.value, scaled)
     return None
 
 

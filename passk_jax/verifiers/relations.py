@@ -144,24 +144,18 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
         return (name, Union(parts)) if name else None
     if not set(signs) <= {'<', r'\le'}:
         return None
-    if len(items) == 2:
-        first, second = items
-        if (name := is_name(first)) and is_number(second):
-            closing = ']' if signs[0] == r'\le' else ')'
-            return name, Bracketed('(', (_minus_infinity(), second), closing)
-        if (name := is_name(second)) and is_number(first):
-            opening = '[' if signs[0] == r'\le' else '('
-            return name, Bracketed(opening, (first, _INFINITY), ')')
-        return None
+    if len(items) == 2 and is_name(items[0]) and is_number(items[1]):
+        items, signs = (_minus_infinity(), *items), ('<', *signs)
+    elif len(items) == 2:
+        items, signs = (*items, _INFINITY), (*signs, '<')
     if len(items) != 3 or not (name := is_name(items[1])):
         return None
-    if not is_number(items[0]) or not is_number(items[2]):
+    low, _, high = items
+    if not is_number(low) or not is_number(high):
         return None
-    opening, closing = (
-        ('[' if signs[0] == r'\le' else '('),
-        (']' if signs[1] == r'\le' else ')'),
-    )
-    return name, Bracketed(opening, (items[0], items[2]), closing)
+    opening = '[' if signs[0] == r'\le' else '('
+    closing = ']' if signs[1] == r'\le' else ')'
+    return name, Bracketed(opening, (low, high), closing)
 
 
 def conjunction(items: Sequence[Form]) -> Inequality | None:
@@ -186,10 +180,7 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
         return None
     if low.tree is None or high.tree is None:
         return None
-    try:
-        least, most = exact.value(low.tree), exact.value(high.tree)
-    except exact.TooLargeError:
-        return None
+    least, most = exact.value_or_none(low.tree), exact.value_or_none(high.tree)
     if least is None or most is None or least >= most:
         return None
     signs = (r'\le' if opening == '[' else '<', r'\le' if closing == ']' else '<')
@@ -247,10 +238,7 @@ def _rank(form: Form) -> Fraction | float | None:
         return math.inf if form == _INFINITY else -math.inf
     if not isinstance(form, Expression) or form.tree is None:
         return None
-    try:
-        return exact.value(form.tree)
-    except exact.TooLargeError:
-        return None
+    return exact.value_or_none(form.tree)
 
 
 def are_apart(first: Form, second: Form) -> bool:

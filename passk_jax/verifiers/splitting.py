@@ -81,11 +81,8 @@ def outer_brackets(text: str) -> tuple[str, str, str] | None:
     if (opening == r'\{') != (closing == r'\}'):
         return None
     content = text[len(opening) : len(text) - len(closing)]
-    levels = depths(content)
     # The content must neither close the opening bracket nor leave one open.
-    if levels and (min(levels) < 0 or _unbalanced(content)):
-        return None
-    return opening, content, closing
+    return None if _unbalanced(content) else (opening, content, closing)
 
 
 def _unbalanced(content: str) -> bool:
