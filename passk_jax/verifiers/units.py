@@ -260,7 +260,9 @@ def _power(text: str) -> Unit | None:
 def _is_name(words: list[str], *, plain: bool) -> bool:
     """Returns whether words name the things that a number counts."""
     small = [word.lower() for word in words]
-    if len(words) > 4 or any(word in NO_NAMES or word in SCALES for word in small):
+    if not 1 <= len(words) <= 4:
+        return False
+    if any(word in NO_NAMES or word in SCALES for word in small):
         return False
     if (
         small[-1] in NUMBERS
