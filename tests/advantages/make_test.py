@@ -56,16 +56,15 @@ def test_the_group_size_must_be_given_and_be_one(name):
 
 
 @pytest.mark.parametrize('num_rollouts', [0, -1, 2.0, True, None])
-@pytest.mark.parametrize('name', ['pass_at_1', 'pass_at_k'])
-def test_the_number_of_rollouts_must_be_a_positive_whole_number(name, num_rollouts):
-    group = {} if name == 'pass_at_1' else {'k': 1}
-    with pytest.raises(ValueError, match='num_rollouts='):
+@pytest.mark.parametrize(
+    ('name', 'group'), [('pass_at_1', {}), ('pass_at_k', {'k': 1})]
+)
+def test_the_number_of_rollouts_must_be_a_positive_whole_number(
+    name, group, num_rollouts
+):
+    with pytest.raises(ValueError, match='num_rollouts=') as caught:
         make_estimator(name, num_rollouts=num_rollouts, **group)
-
-
-def test_a_message_about_the_number_of_rollouts_names_no_k():
-    with pytest.raises(ValueError, match=r'^num_rollouts=0 must be at least 1$'):
-        make_estimator('pass_at_1', num_rollouts=0)
+    assert 'k=' not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -318,11 +318,6 @@ def test_the_kl_to_the_reference_is_zero_at_first_and_then_grows():
     assert later['ref_kl_k3'] > 1e-4
 
 
-def test_a_kl_without_a_reference_is_refused():
-    with pytest.raises(ValueError, match='ref_log_probs'):
-        run_step(loss=dataclasses.replace(LOSS, kl_coef=0.1))
-
-
 def test_problem_losses_stand_in_the_order_of_the_problems():
     advantages = np.zeros((P, N), np.float32)
     settings = {'mesh': make_mesh(2, 2, 2), **ON_A_MESH}
