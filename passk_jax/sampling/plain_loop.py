@@ -199,7 +199,7 @@ def empty_record(
 ) -> Record:
     """Makes the record of ``[P, N]`` empty rollouts with room for T tokens."""
 
-    def zeros(dtype: type, *shape: int) -> jax.Array:
+    def zeros(dtype: jax.typing.DTypeLike, *shape: int) -> jax.Array:
         x = jnp.zeros((num_prompts, num_rollouts, *shape), dtype)
         return shard(x, 'batch', 'rollouts', *(None,) * len(shape))
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from absl import logging
 
 from passk_jax import plugins
 from passk_jax.data.problems import check_problem
@@ -17,6 +18,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks import records
 from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
+from passk_jax.verifiers.pool import CRASH
 
 _SPLIT = re.compile(r'[\w.-]+')
 
@@ -296,23 +298,54 @@ def judge_together(
 ) -> Verdicts:
     """Judges ``[P][N]`` responses to P problems in one call, with rewards 0 and 1.
 
+    A response that makes ``judge`` raise is wrong and counts as a crash.
+
     Args:
         problems, responses: as for :meth:`Task.verify`.
         judge: returns the verdicts on ``P * N`` responses, each with its problem.
         failures: kind of failure of the verifier -> the error of its verdicts.
 
     Raises:
-        ValueError: the problems have different numbers of responses, or ``judge``
-            raises it.
+        ValueError: the problems have different numbers of responses.
+        InputError: ``judge`` raises it.
     """
     shape = shape_of(problems, responses)
     repeated = [problem for problem in problems for _ in range(shape[1])]
-    verdicts = judge(repeated, [text for row in responses for text in row])
+    texts = [text for row in responses for text in row]
+    raised = 'the verifier raised an error'
+    failures = {**failures, CRASH: failures.get(CRASH, raised)}
+    verdicts = _judge_all(judge, repeated, texts, crashed=failures[CRASH])
     correct = np.array([v.correct for v in verdicts], bool).reshape(shape)
     parsed = np.array([v.parsed for v in verdicts], object).reshape(shape)
     errors = np.array([v.error for v in verdicts], object).reshape(shape)
     failed = {kind: errors == text for kind, text in failures.items()}
     return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)
+
+
+def _judge_all(
+    judge: Callable[[list[Problem], list[str]], list[Verdict]],
+    problems: list[Problem],
+    texts: list[str],
+    *,
+    crashed: str,
+) -> list[Verdict]:
+    """Judges responses, one at a time if ``judge`` raises on all of them.
+
+    An error of ours at one of millions of responses must not end a run, which would
+    meet it again when resumed.
+    """
+    try:
+        return judge(problems, texts)
+    except InputError:
+        raise
+    except Exception:
+        if len(texts) == 1:
+            logging.exception('wrong, because its verdict failed: %r', texts[0])
+            return [Verdict(False, '', crashed)]
+        return [
+            _judge_all(judge, [problem], [text], crashed=crashed)[0]
+            for problem, text in zip(problems, texts, strict=True)
+        ]
 
 
 def check_disjoint(

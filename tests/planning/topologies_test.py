@@ -110,4 +110,4 @@ def test_a_shape_that_no_tpu_has_is_refused_in_words():
     pytest.importorskip('libtpu')
     with pytest.raises(subprocess.CalledProcessError) as error:
         connected('v5e:3x3')
-    assert 'ValueError: the TPU compiler refuses v5e:3x3' in error.value.stderr
+    assert 'InputError: the TPU compiler refuses v5e:3x3' in error.value.stderr

@@ -63,10 +63,10 @@ def test_peft_reads_what_we_write(family, tmp_path):
     policy, params = read(tmp_path / 'base')
     write(policy, params, tmp_path / 'ours')
     theirs = peft.PeftModel.from_pretrained(model, tmp_path / 'ours').eval()
-    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 1e-5
+    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 2e-5
     merged = merge(params, LORA, 'float32')
     whole = theirs.merge_and_unload()
-    assert hf_oracle.logits_error(whole, policy.base, merged, prompts()) < 1e-5
+    assert hf_oracle.logits_error(whole, policy.base, merged, prompts()) < 2e-5
     base = {k: x for k, x in params.items() if not is_adapter(k)}
     assert hf_oracle.logits_error(whole, policy, base, prompts()) > 0.1
 
@@ -122,7 +122,7 @@ def test_we_read_what_peft_writes(family, tmp_path):
     policy, params = read(tmp_path / 'base', lora)
     mesh = hf_oracle.one_device()
     params |= adapters.load_adapters(policy, str(tmp_path / 'theirs'), mesh)
-    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 1e-5
+    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 2e-5
 
 
 @pytest.mark.parametrize('shape', [(1, 1, 1, 1), (1, 2, 1, 2)])
