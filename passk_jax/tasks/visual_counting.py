@@ -166,8 +166,9 @@ class VisualCountingTask(Task):
     @staticmethod
     def verdict(problem: Problem, response: str) -> Verdict:
         """Judges one response: its box, or all of it, must be the number in digits."""
-        parsed = extract_boxed(response).strip()[:_MAX_PARSED]
-        if not re.fullmatch('[0-9]+', parsed):
+        answer = extract_boxed(response).strip()
+        parsed = answer[:_MAX_PARSED]
+        if answer != parsed or not re.fullmatch('[0-9]+', parsed):
             return Verdict(False, parsed, 'no number alone in a box')
         if int(parsed) == problem.data['count']:
             return Verdict(True, parsed, None)

@@ -74,7 +74,7 @@ _LETTER_BEFORE = re.compile(
     r'([A-Z]) *(?:\\text\{ *)?\((?=[^()]*[0-9])[^()A-Z]*\) *\}?'
 )
 # 2e-7: 2e less 7, or a number as programs write it.
-_EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]*)')
+_EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]{0,3})')
 
 _SINGLE = (Expression, Quantity, Ratio, Equation)
 

@@ -311,8 +311,11 @@ class _Parser:
         """
         kind, token = self._kind, self._token
         if kind == 'number' and len(token) > 1:
-            digits = [(kind, token[0]), (kind, token[1:])]
-            self._tokens[self._position : self._position + 1] = digits
+            if not token[0].isdigit():
+                self._fail()
+            # Behind the digit, e-9 and ,000 belong to no number.
+            tokens = [(kind, token[0]), *tokens_of(token[1:])[:-1]]
+            self._tokens[self._position : self._position + 1] = tokens
         elif kind == 'sign' and token in '([{':
             return self._group()
         elif kind not in ('number', 'letters'):

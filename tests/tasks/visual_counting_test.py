@@ -63,7 +63,8 @@ def test_only_the_number_is_right():
     problem = task.parse_problem({'color': 'red', 'count': 4})
     for response in ('4', r'Four: \boxed{4}', r'\boxed{ 04 }', '<answer>4</answer>'):
         assert task.verdict(problem, response).correct, response
-    for response in ('', '5', '4 or 5', r'4 \boxed{5}', '٤', '4.0', '4' * 5000, '-4'):
+    wrong = ['', '5', '4 or 5', r'4 \boxed{5}', '٤', '4.0', '-4']
+    for response in (*wrong, '4' * 5000, '0' * 63 + '42'):
         verdict = task.verdict(problem, response)
         assert not verdict.correct, response
         assert verdict.error

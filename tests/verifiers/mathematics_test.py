@@ -15,6 +15,7 @@ ADVERSARIAL = {
     'a tower': '9^9^9',
     'a tower in braces': '9^{9^9}',
     'a power': '2^{1000000000}',
+    'a small number': '1e-999999999',
     'a factorial': '100000000!',
     'a factorial in braces': '(10^9)!',
     'factorials of factorials': '((((9!)!)!)!)',
