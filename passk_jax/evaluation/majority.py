@@ -12,6 +12,9 @@ from scipy import special
 
 from passk_jax.evaluation import metrics
 
+# A product of matrices does so many multiplications in the time of one on arrays.
+_BAND = 8
+
 
 def maj_at_k(
     parsed: Sequence[Sequence[str]], correct: np.ndarray, *, k: int
@@ -142,18 +145,30 @@ def _credit_of_winners(
     for size, share in camps:
         votes, _, winners = state.shape
         new = np.zeros((votes + winning, 2, winners + 1))
-        # Row i of the matrix has odds[i - j] in column j, for fewer votes than wins.
-        padded = np.zeros(winning + 2 * votes - 2)
-        padded[votes - 1 : votes - 1 + winning] = odds[size][:winning]
-        lose = np.lib.stride_tricks.sliding_window_view(padded, votes)[:, ::-1]
-        # Matrix products are fast only on contiguous arrays.
-        lost = np.ascontiguousarray(lose) @ state.reshape(votes, -1)
-        new[:-1, :, :-1] = lost.reshape(-1, 2, winners)
+        new[:-1, :, :-1] = _add_votes(state, odds[size][:winning])
         won = odds[size][winning] * state
         new[winning:, :, 1:] += won
         new[winning:, 1, 1:] += share * won[:, 0]
         state = new[: most + 1]
     return state[:, 1, 1:] @ (1 / np.arange(1, state.shape[2]))
+
+
+def _add_votes(state: np.ndarray, votes: np.ndarray) -> np.ndarray:
+    """Convolves the first axis of a state with the probabilities of further votes."""
+    length, num_votes = len(state), len(votes)
+    if num_votes * _BAND < length:
+        # Many answers with few responses each: most of the matrix would be zeros.
+        added = np.zeros((length + num_votes - 1, *state.shape[1:]))
+        for number, probability in enumerate(votes):
+            added[number : number + length] += probability * state
+        return added
+    # Row i of the matrix has votes[i - j] in column j.
+    padded = np.zeros(num_votes + 2 * length - 2)
+    padded[length - 1 : length - 1 + num_votes] = votes
+    matrix = np.lib.stride_tricks.sliding_window_view(padded, length)[:, ::-1]
+    # Matrix products are fast only on contiguous arrays.
+    product = np.ascontiguousarray(matrix) @ state.reshape(length, -1)
+    return product.reshape(-1, *state.shape[1:])
 
 
 def _binomial(size: int, probability: float) -> np.ndarray:
