@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from absl import logging
@@ -81,6 +81,18 @@ def let_others_read(path: str | os.PathLike[str], mode: int) -> None:
 def atomic_write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes text as UTF-8 by :func:`atomic_write_bytes`."""
     atomic_write_bytes(path, text.encode('utf-8'))
+
+
+def json_lines(rows: Iterable[Any]) -> bytes:
+    r"""Formats values as lines of JSON in UTF-8.
+
+    Half of a surrogate pair, which UTF-8 cannot have, becomes JSON's escape.
+
+    >>> json_lines(['é', '\ud800'])
+    b'"\xc3\xa9"\n"\\ud800"\n'
+    """
+    text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    return text.encode('utf-8', 'backslashreplace')
 
 
 def remove_unfinished(

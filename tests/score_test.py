@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from passk_jax import score, tasks
+from passk_jax.types import Verdict
 from tests.tasks.custom_class_test import GOOD
 from tests.tasks.toy import LastDigit
 
@@ -257,3 +258,18 @@ def test_a_verdict_of_a_users_own_that_is_none_is_named(tmp_path, elsewhere):
     line = b'{"problem": "a", "response": "a"}\n'
     ((result,), _) = _score(tmp_path, line, task='none.py:Mine')
     assert result['error'].startswith('none.py, line 10 (Mine.verdict) returned True')
+
+
+def test_a_response_whose_verdict_raises_is_wrong_and_not_malformed(monkeypatch):
+    def verdict(problem, text):
+        return Verdict(text[0] == '3', text, None)
+
+    monkeypatch.setattr(Numbers, 'verdict', staticmethod(verdict))
+    texts = ['', '3']
+    records = [{'problem': {'number': '13'}, 'response': text} for text in texts]
+    lines = [json.dumps(record).encode() for record in records]
+    (first, malformed), (second, _) = score.score_lines(lines, task=Numbers)
+    wrong = {'correct': False, 'parsed': '', 'error': 'the verifier raised an error'}
+    assert first == records[0] | wrong
+    assert not malformed
+    assert second['correct']

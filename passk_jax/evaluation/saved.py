@@ -14,7 +14,13 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Record
-from passk_jax.files import atomic_write_text, parse_json, read_json
+from passk_jax.files import (
+    atomic_write_bytes,
+    atomic_write_text,
+    json_lines,
+    parse_json,
+    read_json,
+)
 from passk_jax.runs.directory import config_differences
 from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem
@@ -74,10 +80,10 @@ def write(
     path: str | os.PathLike[str], rows: Sequence[Record], summary: Mapping[str, Any]
 ) -> None:
     """Writes the records of an evaluation and its summary: settings and metrics."""
-    lines = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in rows)
+    lines = json_lines(rows)
     # Never leave old settings beside new records.
     pathlib.Path(f'{path}.json').unlink(missing_ok=True)
-    atomic_write_text(f'{path}.jsonl', lines)
+    atomic_write_bytes(f'{path}.jsonl', lines)
     atomic_write_text(f'{path}.json', json.dumps(summary, indent=2) + '\n')
 
 

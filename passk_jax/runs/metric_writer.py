@@ -25,7 +25,7 @@ import numpy as np
 
 from passk_jax.config import LogConfig
 from passk_jax.errors import InputError, leave, prefixed
-from passk_jax.files import atomic_write_bytes
+from passk_jax.files import atomic_write_bytes, json_lines
 from passk_jax.runs.aliases import aliased
 from passk_jax.runs.records import (
     LINES,
@@ -187,11 +187,10 @@ class MetricWriter(contextlib.AbstractContextManager):
         if jax.process_index() != 0:
             return
         path = self._workdir / folder / name
-        plain = (_plain(record, str(path)) for record in records)
-        text = ''.join(json.dumps(row, ensure_ascii=False) + '\n' for row in plain)
+        content = json_lines(_plain(record, str(path)) for record in records)
         with prefixed(f'cannot write {path}', OSError):
             path.parent.mkdir(exist_ok=True)
-            atomic_write_bytes(path, content := text.encode())
+            atomic_write_bytes(path, content)
         digest = hashlib.sha256(content).hexdigest()
         record = {'step': step, 'file': f'{folder}/{name}', 'sha256': digest}
         self._append('digests', record)

@@ -20,6 +20,8 @@ from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers.pool import CRASH
 
+RAISED = 'the verifier raised an error'
+"""The error of a verdict on a response on which a task's code raised."""
 _SPLIT = re.compile(r'[\w.-]+')
 
 
@@ -141,16 +143,18 @@ class Task(abc.ABC):
     ) -> Verdicts:
         """Judges ``[P][N]`` responses to P problems, by default one at a time.
 
-        The reward is 1 for a correct response, else 0. Override this to judge a batch
-        faster or to give other rewards.
+        The reward is 1 for a correct response, else 0. If :meth:`verdict` raises, the
+        response is wrong and counts as a crash. Override this to judge a batch faster
+        or to give other rewards.
         """
-        rows = [
-            [checked(self.verdict(problem, response), self.verdict) for response in row]
-            for problem, row in zip(problems, responses, strict=True)
-        ]
-        correct = np.array([[v.correct for v in row] for row in rows], bool)
-        parsed = [[verdict.parsed for verdict in row] for row in rows]
-        return Verdicts(correct.astype(np.float32), correct, parsed)
+
+        def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
+            return [
+                checked(self.verdict(problem, text), self.verdict)
+                for problem, text in zip(problems, texts, strict=True)
+            ]
+
+        return judge_together(problems, responses, judge=verdicts, failures={})
 
 
 def class_of_file(place: str) -> type[Task]:
@@ -253,7 +257,11 @@ def check_problems(task: Task, problems: Any) -> None:
 def _try_verdict(task: Task, problem: Problem) -> None:
     """Raises InputError unless the task can judge an empty response."""
     try:
-        task.verify([problem], [['']])
+        if type(task).verify is Task.verify:
+            # It would take an error for a wrong response.
+            checked(task.verdict(problem, ''), task.verdict)
+        else:
+            task.verify([problem], [['']])
     except InputError:
         raise
     # A user's function may raise anything.
@@ -312,9 +320,8 @@ def judge_together(
     shape = shape_of(problems, responses)
     repeated = [problem for problem in problems for _ in range(shape[1])]
     texts = [text for row in responses for text in row]
-    raised = 'the verifier raised an error'
-    failures = {**failures, CRASH: failures.get(CRASH, raised)}
-    verdicts = _judge_all(judge, repeated, texts, crashed=failures[CRASH])
+    failures = {**failures, CRASH: failures.get(CRASH, RAISED)}
+    verdicts = judge_all(judge, repeated, texts, crashed=failures[CRASH])
     correct = np.array([v.correct for v in verdicts], bool).reshape(shape)
     parsed = np.array([v.parsed for v in verdicts], object).reshape(shape)
     errors = np.array([v.error for v in verdicts], object).reshape(shape)
@@ -322,14 +329,16 @@ def judge_together(
     return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)
 
 
-def _judge_all(
+def judge_all(
     judge: Callable[[list[Problem], list[str]], list[Verdict]],
     problems: list[Problem],
     texts: list[str],
     *,
-    crashed: str,
+    crashed: str = RAISED,
 ) -> list[Verdict]:
     """Judges responses, one at a time if ``judge`` raises on all of them.
+
+    One on which it still raises is wrong, with the error ``crashed``.
 
     An error of ours at one of millions of responses must not end a run, which would
     meet it again when resumed.
@@ -340,10 +349,10 @@ def _judge_all(
         raise
     except Exception:
         if len(texts) == 1:
-            logging.exception('wrong, because its verdict failed: %r', texts[0])
+            logging.exception('wrong, because its verdict failed: %.200r', texts[0])
             return [Verdict(False, '', crashed)]
         return [
-            _judge_all(judge, [problem], [text], crashed=crashed)[0]
+            judge_all(judge, [problem], [text], crashed=crashed)[0]
             for problem, text in zip(problems, texts, strict=True)
         ]
 

@@ -9,7 +9,7 @@ from passk_jax.errors import InputError
 from passk_jax.evaluation import saved
 from passk_jax.types import Problem
 
-ROWS = [{'n': 1, 'text': 'a\u2028b'}, {'n': 2, 'text': ''}]
+ROWS = [{'n': 1, 'text': 'a\u2028b\ud800'}, {'n': 2, 'text': ''}]
 SETTINGS = {
     'step': 4,
     'task': {'name': 'math', 'params': {'test_files': ('a',)}},

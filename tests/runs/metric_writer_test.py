@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from passk_jax.report.run_data import read_lines
 from passk_jax.runs.metric_writer import MetricWriter
 from passk_jax.runs.records import Lines, missing_records
 from tests import tiny
@@ -233,6 +234,16 @@ def test_undefined_values_are_left_out_and_infinite_ones_refused(tmp_path):
     assert line == {'step': 0, 'stage': 2, 'split': 'train'}
     dump = tmp_path / 'rollouts' / 'step_00000001.jsonl'
     assert _lines(dump) == [{'entropy': None, 'n': [0, 1]}]
+
+
+@pytest.mark.parametrize(
+    'text', ['\ud800', 'a\u2028b\r\n\x85', '\x00\x1b[31m', '"}\n{']
+)
+def test_whatever_a_response_is_its_record_is_read_again(text, tmp_path):
+    with _open(tmp_path) as writer:
+        writer.write_rollouts(1, [{'response': text}, {'response': ''}])
+    rows = read_lines(tmp_path / 'rollouts' / 'step_00000001.jsonl')
+    assert rows == [{'response': text}, {'response': ''}]
 
 
 def test_a_metric_cannot_take_the_name_of_the_step(tmp_path):

@@ -61,7 +61,7 @@ def test_verdicts_of_a_batch_are_those_of_its_responses():
     assert (verdicts.correct.dtype, verdicts.rewards.dtype) == (bool, np.float32)
     np.testing.assert_array_equal(verdicts.rewards, verdicts.correct)
     assert verdicts.parsed == [['1', '12'], ['1', ''], ['x3', '33']]
-    with pytest.raises(ValueError, match='shorter'):
+    with pytest.raises(ValueError, match='need as many rows'):
         task.verify(problems, responses[:2])
 
 
@@ -111,6 +111,19 @@ def test_a_response_whose_verdict_fails_is_wrong_and_counted_alone(caplog):
     assert verdicts.failures['crashes'].tolist() == [[False, True], [False, False]]
     assert 'wrong, because its verdict failed' in caplog.text
     assert 'IndexError' in caplog.text
+
+
+def test_a_verdict_that_raises_is_wrong_and_counted(monkeypatch):
+    def verdict(problem, text):
+        return Verdict(int(text) > 0, text, None)
+
+    monkeypatch.setattr(LastDigit, 'verdict', staticmethod(verdict))
+    verdicts = LastDigit(NoParams()).verify(
+        [Problem(0, 'p', {}, '')], [['1', 'one', '0']]
+    )
+    assert verdicts.correct.tolist() == [[True, False, False]]
+    assert verdicts.parsed == [['1', '', '0']]
+    assert verdicts.failures['crashes'].tolist() == [[False, True, False]]
 
 
 def test_a_verifier_that_does_not_work_ends_the_run():
