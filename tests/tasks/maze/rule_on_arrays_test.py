@@ -1,4 +1,5 @@
 import json
+import time
 
 import jax
 import numpy as np
@@ -42,6 +43,15 @@ def test_it_agrees_with_the_scalar_rule_on_random_mazes_of_mixed_shapes():
     ]
     np.testing.assert_array_equal(correct, scalar)
     assert 100 < correct.sum() < correct.size - 100
+
+
+def test_a_very_long_path_is_judged_and_holds_up_no_other():
+    paths = ['RL' * 50_000, 'RL' * 50_000 + 'RR', *['RR', 'R'] * 511]
+    rule_on_arrays.verify(['S.E'], [paths[2:] * 2])
+    start = time.process_time()
+    correct = rule_on_arrays.verify(['S.E'], [paths])
+    assert time.process_time() - start < 0.5
+    assert correct.tolist() == [[False, True, *[True, False] * 511]]
 
 
 def test_padding_of_grids_and_moves_does_not_change_a_verdict():
