@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 import re
+import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -22,6 +23,8 @@ from passk_jax.verifiers.pool import CRASH
 
 RAISED = 'the verifier raised an error'
 """The error of a verdict on a response on which a task's code raised."""
+# A verdict may fail on all responses of a run.
+_MOST_LOGGED = 50
 _SPLIT = re.compile(r'[\w.-]+')
 
 
@@ -349,7 +352,9 @@ def judge_all(
         raise
     except Exception:
         if len(texts) == 1:
-            logging.exception('wrong, because its verdict failed: %.200r', texts[0])
+            message = 'wrong, because its verdict failed: %.200r\n%s'
+            values = texts[0], traceback.format_exc()
+            logging.log_first_n(logging.ERROR, message, _MOST_LOGGED, *values)
             return [Verdict(False, '', crashed)]
         return [
             judge_all(judge, [problem], [text], crashed=crashed)[0]
