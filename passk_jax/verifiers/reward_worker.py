@@ -12,6 +12,7 @@ from typing import Any
 from passk_jax import plugins
 from passk_jax.errors import InputError
 
+# Rewards are float32.
 _MAX_FLOAT32 = 3.4028234e38
 _SHOWN, _LONGEST = 60, 1000
 
@@ -24,7 +25,7 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
 
     Returns:
         A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
-        that is no reward becomes a text.
+        that is no number becomes a text.
 
     Raises:
         InputError: the file cannot be run, or has changed since the run began.
@@ -47,18 +48,21 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
             place, _, text = (plugins.explain(error) or alone).partition(': ')
             # Replies must be short; the message may be long.
             return [None, [place[-_LONGEST:], text[:_LONGEST]]]
-        return [_plain(value), None]
+        value = _plain(value)
+        if isinstance(value, int | float) and not abs(value) <= _MAX_FLOAT32:
+            # A response may be the text "nan", so the function need not be broken.
+            number = str(value) if isinstance(value, float) else 'an integer'
+            text = f'returned {number}, which is not finite in float32'
+            return [None, [plugins.where(called)[-_LONGEST:], text]]
+        return [value, None]
 
     return judge
 
 
 def _plain(value: Any) -> bool | int | float | str:
-    """Returns a bool or finite number as Python's, and anything else as a text."""
+    """Returns a bool or a number as Python's, and anything else as a text."""
     # A number of NumPy, or an array of one.
     if callable(getattr(value, 'item', None)):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             value = value.item()
-    # Rewards are float32.
-    if isinstance(value, bool | int | float) and abs(value) <= _MAX_FLOAT32:
-        return value
-    return repr(value)[:_SHOWN]
+    return value if isinstance(value, int | float) else repr(value)[:_SHOWN]

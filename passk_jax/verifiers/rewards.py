@@ -8,11 +8,11 @@ bool, which is both verdict and reward, or a finite number, the reward; then a r
 is correct if it is at least ``threshold``. Equal responses to equal records are judged
 once, so the result must depend on these two alone.
 
-A response is wrong, with the reward 0, if the function raises on it, exceeds the
-deadline, ends its process or takes too much memory. The log says why, once per line. If
-that happens to more than half of the last responses, or if the function returns
-anything else, an InputError names its file and line. :meth:`Rewards.check` finds most
-of these errors before a run begins.
+A response is wrong, with the reward 0, if the function raises on it, returns a number
+that is not finite, exceeds the deadline, ends its process or takes too much memory. The
+log says why, once per line. If that happens to more than half of the last responses, or
+if the function returns anything else, an InputError names its file and line.
+:meth:`Rewards.check` finds most of these errors before a run begins.
 """
 
 import ast

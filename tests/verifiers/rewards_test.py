@@ -58,10 +58,10 @@ BROKEN = {
     'return None': "line 2 (reward) returned None on ''; it must return a bool",
     'pass': "line 2 (reward) returned None on ''",
     'return "1"': "line 2 (reward) returned '1' on ''",
-    'return float("nan")': "line 2 (reward) returned nan on ''",
-    'return float("inf")': 'line 2 (reward) returned inf',
-    'return 1e39': 'line 2 (reward) returned 1e+39',
-    'return 10 ** 400': 'line 2 (reward) returned 1000',
+    'return float("nan")': 'line 2 (reward): returned nan, which is not finite in',
+    'return float("inf")': 'line 2 (reward): returned inf, which is not finite',
+    'return 1e39': 'line 2 (reward): returned 1e+39, which is not finite in float32',
+    'return 10 ** 5000': 'line 2 (reward): returned an integer, which is not finite',
     'return [1.0]': 'line 2 (reward) returned [1.0]',
     'return 1j': 'line 2 (reward) returned 1j',
     'return lambda: 1': 'line 2 (reward) returned <function',
@@ -159,6 +159,15 @@ def test_another_type_ends_the_run_wherever_it_comes(elsewhere):
     rewards.check(RECORD)
     with pytest.raises(InputError, match=r"line 2 \(reward\) returned None on 'a'; it"):
         rewards([RECORD], ['a'])
+
+
+@pytest.mark.parametrize('response', ['nan', '-inf', '1e999', '1e39'])
+def test_a_number_that_is_not_finite_makes_its_response_wrong(response, elsewhere):
+    rewards = make(elsewhere, 'return float(response or 0)')
+    rewards.check(RECORD)
+    bad, good = rewards([RECORD] * 2, [response, '2'])
+    assert (bad.value, bad.correct, bad.failure) == (0.0, False, 'parse_failures')
+    assert (good.value, good.failure) == (2.0, None)
 
 
 def test_a_file_that_changes_while_it_is_used_is_refused(elsewhere):
