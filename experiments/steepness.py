@@ -31,7 +31,7 @@ import scipy.stats
 
 from experiments.last_evaluations import LastEvaluations, read_last
 from passk_jax import cli
-from passk_jax.advantages import ESTIMATORS, effective_weight, own_parameters
+from passk_jax.advantages import ESTIMATORS, effective_weight, select_parameters
 from passk_jax.cli import config_file
 from passk_jax.errors import InputError
 from passk_jax.evaluation import metrics
@@ -99,7 +99,7 @@ def steepness_of(saved: Mapping[str, Any]) -> float | None:
             name,
             num_rollouts=saved['sampling']['num_rollouts'],
             p=np.array([HARD, EASY]),
-            **own_parameters(name, saved['advantage']),
+            **select_parameters(name, saved['advantage']),
         )
     except InputError:
         return None

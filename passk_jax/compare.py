@@ -54,7 +54,7 @@ from passk_jax.sweeps.reproduction import compare_results
 
 _SHOWN_COVERAGES = (0.1, 0.25, 0.5, 0.75, 1.0)
 
-Named = tuple[str, Sequence[Evaluation]]
+NamedEvaluations = tuple[str, Sequence[Evaluation]]
 """An arm's name and its evaluations."""
 
 
@@ -83,8 +83,8 @@ def main(
         check_writable(path)
     if output and figure and _real(output) == _real(figure):
         raise InputError(f'{output=} and {figure=} are one file')
-    named = [read_named(run, split=split, step=step) for run in runs]
-    arms, options = make_arms(named), differing_options(dict(named))
+    pairs = [read_named(run, split=split, step=step) for run in runs]
+    arms, options = make_arms(pairs), differing_options(dict(pairs))
     compared, sets = compare(arms), solved(arms)
     if output:
         record = {
@@ -116,7 +116,7 @@ def read_arm(argument: str, *, split: str, step: int | None) -> Arm:
     return _make_arm(*read_named(argument, split=split, step=step))
 
 
-def read_named(argument: str, *, split: str, step: int | None) -> Named:
+def read_named(argument: str, *, split: str, step: int | None) -> NamedEvaluations:
     """Reads the evaluations that an argument names.
 
     Args:
@@ -140,7 +140,7 @@ def read_named(argument: str, *, split: str, step: int | None) -> Named:
     return name, read_evaluations(runs, split=split, step=step)
 
 
-def make_arms(pairs: Sequence[Named]) -> list[Arm]:
+def make_arms(pairs: Sequence[NamedEvaluations]) -> list[Arm]:
     """Makes arms from named evaluations.
 
     Raises:

@@ -230,7 +230,7 @@ def plan_that_fits(
 
     def analysed(builder: Builder, name: str) -> Analysis:
         program = build(_placed(builder, devices), name)
-        compiling = fits.held(program) <= topology.chip.memory
+        compiling = fits.initial_bytes(program) <= topology.chip.memory
         analysis = _analyse(program, topology, '', tell, compiling=compiling)
         if topology.has_compiler:
             return analysis

@@ -75,12 +75,12 @@ def load(place: str) -> Any:
     file, name = split_place(place)
     module = _module(file)
     if not hasattr(module, name):
-        names = [key for key in vars(module) if _is_own(module, key)]
+        names = [key for key in vars(module) if _is_defined(module, key)]
         raise InputError(f'{file} defines no {name}; it has {names}')
     return getattr(module, name)
 
 
-def _is_own(module: types.ModuleType, name: str) -> bool:
+def _is_defined(module: types.ModuleType, name: str) -> bool:
     """Returns whether a module defines a public name, and does not import it."""
     value = vars(module)[name]
     if name.startswith('_') or inspect.ismodule(value):
@@ -126,32 +126,32 @@ def add_neighbours(file: str) -> None:
 
 
 @contextlib.contextmanager
-def errors_of(file: str, shown: str = '') -> Iterator[None]:
+def errors_of(file: str, label: str = '') -> Iterator[None]:
     """Converts any error to an InputError with the file and the line that raised it.
 
     Args:
         file: path of the file whose code runs.
-        shown: its name in the message; ``''`` uses its path.
+        label: its name in the message; ``''`` uses its path.
     """
-    shown = shown or _shown(os.path.abspath(file))
+    label = label or _shorten(os.path.abspath(file))
     try:
         yield
     except InputError as error:
-        raise InputError(f'{shown}: {error}') from error
+        raise InputError(f'{label}: {error}') from error
     except KeyboardInterrupt:
         raise
     # A user's file may raise anything, also SystemExit.
     except BaseException as error:
         line = _line(error, [os.path.abspath(file)])
         where_raised = f', line {line[1]}' if line else ''
-        message = f'{shown}{where_raised}: {describe(error)}'
+        message = f'{label}{where_raised}: {describe(error)}'
         raise InputError(message) from error
 
 
 def explain(error: BaseException) -> str | None:
     """Describes an error with file and line, if a user's file raised it, else None."""
     if line := _line(error, _DIGESTS):
-        return f'{_shown(line[0])}, line {line[1]}: {describe(error)}'
+        return f'{_shorten(line[0])}, line {line[1]}: {describe(error)}'
     return None
 
 
@@ -164,7 +164,7 @@ def where(definition: Any) -> str:
         _, line = inspect.findsource(definition)
     except (TypeError, OSError):
         return name
-    return f'{_shown(path)}, line {line + 1} ({name})'
+    return f'{_shorten(path)}, line {line + 1} ({name})'
 
 
 def describe(error: BaseException) -> str:
@@ -187,7 +187,7 @@ def _line(error: BaseException, paths: Collection[str]) -> tuple[str, int] | Non
     return next((line for line in reversed(lines) if line[0] in paths), None)
 
 
-def _shown(path: str) -> str:
+def _shorten(path: str) -> str:
     """Returns the path relative to the working directory, if it is inside."""
     relative = os.path.relpath(path)
     return path if relative.startswith(os.pardir) else relative

@@ -41,9 +41,9 @@ from passk_jax.runtime.cores import usable_cores
 from passk_jax.sweeps import directories, figure, progress, results
 from passk_jax.sweeps.commands import runs_of
 from passk_jax.sweeps.declarations import Sweep, check_seeds
-from passk_jax.sweeps.kept_results import KeptResults
 from passk_jax.sweeps.opening import Job, open_runs
 from passk_jax.sweeps.running import Runner, split_cores
+from passk_jax.sweeps.saved_results import SavedResults
 
 # A message names at most this many runs.
 _MOST_NAMES = 12
@@ -66,13 +66,13 @@ def main(
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     slots = split_cores(usable_cores(), jobs)
     root = pathlib.Path(workdir or f'runs/{sweep.name}')
-    shown = sweep.select(arms.split(',')) if arms else sweep
+    selected = sweep.select(arms.split(',')) if arms else sweep
     wanted = _seeds(seeds) if seeds else sweep.seeds
     runs = runs_of(sweep, root, sorted({*wanted, *sweep.seeds}))
     out = pathlib.Path(results)
-    store = KeptResults(out, sweep.name)
+    store = SavedResults(out, sweep.name)
     opened = store.attach(open_runs(runs, sweep))
-    chosen = _select_arms(shown, [job for job in opened if job.run.seed in wanted])
+    chosen = _select_arms(selected, [job for job in opened if job.run.seed in wanted])
     chosen = _chosen(chosen, only)
     if dry_run:
         _print_commands(chosen, store.paths[0])
@@ -103,8 +103,8 @@ def main(
     with store.writing(paths):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
-        to = out if shown is sweep else None
-        table = _write_table(shown, _select_arms(shown, every), to, wanted=wanted)
+        to = out if selected is sweep else None
+        table = _write_table(selected, _select_arms(selected, every), to, wanted=wanted)
         if csv:
             store.write_csv()
     print(table, end='')
@@ -112,7 +112,7 @@ def main(
 
 
 def _written(
-    sweep: Sweep, out: pathlib.Path, store: KeptResults, *, csv: bool
+    sweep: Sweep, out: pathlib.Path, store: SavedResults, *, csv: bool
 ) -> list[pathlib.Path]:
     """Lists the files that the sweep writes; makes their directory.
 
@@ -143,7 +143,7 @@ def _chosen(jobs: Sequence[Job], only: str) -> list[Job]:
 
 
 def _open_other_seeds(
-    sweep: Sweep, root: pathlib.Path, store: KeptResults, jobs: Sequence[Job]
+    sweep: Sweep, root: pathlib.Path, store: SavedResults, jobs: Sequence[Job]
 ) -> list[Job]:
     """Opens the runs of seeds that have results and are not among ``jobs``."""
     seeds = store.seeds() - {job.run.seed for job in jobs}
@@ -151,7 +151,7 @@ def _open_other_seeds(
 
 
 def _keep(
-    store: KeptResults,
+    store: SavedResults,
     jobs: Sequence[Job],
     display: progress.Display,
     *,
@@ -231,8 +231,8 @@ def _nothing_missing(jobs: Sequence[Job], rows: pathlib.Path) -> str:
 
 def _is_done_by_rows(job: Job) -> bool:
     """Returns whether the run has results, but no complete directory."""
-    return bool(job.kept_rows) and not directories.is_done(
-        dataclasses.replace(job, kept_rows=())
+    return bool(job.saved_rows) and not directories.is_done(
+        dataclasses.replace(job, saved_rows=())
     )
 
 

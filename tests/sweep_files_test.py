@@ -111,7 +111,7 @@ def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
             run,
             configs[run.setting]['train']['steps'],
             *((sweep.split,), '', configs[run.setting], ()),
-            kept_rows=tuple(of_runs.pop(run.name)),
+            saved_rows=tuple(of_runs.pop(run.name)),
         )
         for run in runs
     ]

@@ -15,7 +15,7 @@ from passk_jax.advantages.make import (
     estimator_parameters,
     estimator_row,
     make_estimator,
-    own_parameters,
+    select_parameters,
 )
 from passk_jax.advantages.table import ESTIMATORS
 from passk_jax.advantages.tabulation import (

@@ -31,7 +31,7 @@ def configured_estimator(
             advantage.name,
             num_rollouts=num_rollouts,
             p=advantage.match_weight_at,
-            **make.own_parameters(advantage.name, _parameters(advantage)),
+            **make.select_parameters(advantage.name, _parameters(advantage)),
         )
     return dataclasses.replace(estimator, scale=scale)
 
@@ -54,7 +54,7 @@ def check_signal(advantage: AdvantageConfig, *, num_rollouts: int) -> None:
         ValueError: every advantage would be 0, or one not finite, or
             ``advantage.match_weight_at`` cannot be matched.
     """
-    parameters = make.own_parameters(advantage.name, _parameters(advantage))
+    parameters = make.select_parameters(advantage.name, _parameters(advantage))
     tabulation.check_signal(advantage.name, num_rollouts=num_rollouts, **parameters)
     configured_estimator(advantage, num_rollouts=num_rollouts)
 

@@ -55,8 +55,8 @@ def count_array(num_correct: Any, *, num_rollouts: int) -> Int[Array, '*P']:
         )
     # Tables are indexed by them, and JAX would clip an index or count from the end.
     if not isinstance(counts, jax.core.Tracer):
-        given = np.asarray(num_correct)
-        if impossible := given[(given < 0) | (given > num_rollouts)].tolist():
+        values = np.asarray(num_correct)
+        if impossible := values[(values < 0) | (values > num_rollouts)].tolist():
             raise InputError(
                 f'num_correct={impossible[0]} must lie in [0, {num_rollouts=}]'
             )

@@ -333,8 +333,8 @@ def _as_array(values: Any, name: str, declared: Input) -> jax.Array:
         raise InputError(f'{message} real numbers: {declared.doc}')
     if declared.dtype and jnp.issubdtype(array.dtype, jnp.integer):
         # JAX has dropped the high bits of NumPy's integers.
-        given = values if isinstance(values, np.ndarray) else array
-        _check_whole(given, name, np.dtype(declared.dtype))
+        source = values if isinstance(values, np.ndarray) else array
+        _check_whole(source, name, np.dtype(declared.dtype))
     return array
 
 

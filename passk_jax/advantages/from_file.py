@@ -34,7 +34,7 @@ from passk_jax.errors import InputError
 
 _SIZES = ('num_correct', 'num_rollouts')
 # Other keys of config.advantage, and names that functions take beside parameters.
-_TAKEN = (
+_RESERVED_NAMES = (
     *(name for name in checks.fields(AdvantageConfig)[0] if name != 'k'),
     *('parameters', 'p', 'self', 'inputs', 'curve'),
 )
@@ -110,10 +110,10 @@ def _parameter(
             f'{where}: a curve, which has num_correct, gets no arrays such as {name}; '
             'leave one of the two out'
         )
-    if name in _TAKEN:
+    if name in _RESERVED_NAMES:
         raise InputError(
             f'{where}: rename the parameter {name}: that name has another meaning; '
-            f'taken are {list(_TAKEN)}'
+            f'taken are {list(_RESERVED_NAMES)}'
         )
     if declared and default is inspect.Parameter.empty:
         return declared

@@ -47,7 +47,7 @@ def estimator_parameters(name: str) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in estimator_row(name).parameters)
 
 
-def own_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def select_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Selects the values that the estimator takes; JSON's lists become tuples.
 
     Raises:
@@ -109,7 +109,7 @@ def estimator_of_config(
             the table's default where a user's function has another; the message has
             the dotted key.
     """
-    own_values = own_parameters(name, parameters)
+    values = select_parameters(name, parameters)
     in_table, row = all_parameters(), estimator_row(name)
     declared = {p.name: p for p in (*in_table, *row.parameters)}
     choices = [f'advantage.{key}' for key in declared]
@@ -123,9 +123,9 @@ def estimator_of_config(
     _check_defaults(name, row, parameters, in_table)
     for key, value in parameters.items():
         # Parameters that are not read need not fit N.
-        limit = num_rollouts if key in own_values else None
+        limit = num_rollouts if key in values else None
         declared[key].check(value, num_rollouts=limit, section='advantage.')
-    return make_estimator(name, num_rollouts=num_rollouts, **own_values)
+    return make_estimator(name, num_rollouts=num_rollouts, **values)
 
 
 def _check_defaults(
@@ -136,14 +136,15 @@ def _check_defaults(
 ) -> None:
     """Raises InputError if the table's default would replace a user's own."""
     defaults = {p.name: p.default for p in in_table}
-    for own in row.parameters:
-        if own.required or own in in_table or own.name not in defaults:
+    for parameter in row.parameters:
+        name_is_shared = parameter.name in defaults and parameter not in in_table
+        if parameter.required or not name_is_shared:
             continue
-        value = parameters.get(own.name, own.default)
-        if value == defaults[own.name] != own.default:
-            key = f'advantage.{own.name}'
+        value = parameters.get(parameter.name, parameter.default)
+        if value == defaults[parameter.name] != parameter.default:
+            key = f'advantage.{parameter.name}'
             raise InputError(
                 f'{key}={value!r} is the default of other estimators, so the default '
-                f'{own.default!r} of {name} would have no effect; set {key}, rename '
-                'the parameter, or give it no default'
+                f'{parameter.default!r} of {name} would have no effect; set {key}, '
+                'rename the parameter, or give it no default'
             )

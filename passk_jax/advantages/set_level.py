@@ -94,12 +94,12 @@ def _mean_distinct(
 
     other_rewards = jnp.sum(rewards, axis=-1, keepdims=True) - rewards
     count = over_answers(jnp.ones_like(rewards))
-    own_credit = count * (rewards - other_rewards / num_others)
-    own_credit -= rewards * (over_answers(alone) - alone)
+    self_credit = count * (rewards - other_rewards / num_others)
+    self_credit -= rewards * (over_answers(alone) - alone)
     of_others = elsewhere(rewards * change) - other_rewards * (
         over_answers(change) - change
     )
-    return (own_credit + of_others + elsewhere(rewards) * joined) / k
+    return (self_credit + of_others + elsewhere(rewards) * joined) / k
 
 
 def _lacking(num_rollouts: int, k: int) -> np.ndarray:

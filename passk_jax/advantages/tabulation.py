@@ -157,14 +157,14 @@ def matching_scale(name: str, *, num_rollouts: int, p: float, **params: Any) -> 
     _refuse_memory(estimate)
     # There are no typical answers, so the weight must not depend on them.
     curve_of = _exact_curve if 'answers' in estimate.estimator.reads else _mean_curve
-    own_weight = float(weight_of_curve(*curve_of(estimate), p))
+    weight = float(weight_of_curve(*curve_of(estimate), p))
     grpo = make_estimator('pass_at_1', num_rollouts=num_rollouts)
     grpo_weight = float(weight_of_curve(*_mean_curve(grpo), p))
-    scale = grpo_weight / own_weight if own_weight > 0 else 0.0
+    scale = grpo_weight / weight if weight > 0 else 0.0
     # Advantages are float32.
     if not 0 < scale <= float(np.finfo(np.float32).max):
         raise InputError(
-            f'{name} with {num_rollouts=} has the weight {own_weight:g} at {p=}: no '
+            f'{name} with {num_rollouts=} has the weight {weight:g} at {p=}: no '
             f'scale makes it that of pass_at_1, {grpo_weight:g}'
         )
     return scale

@@ -30,7 +30,7 @@ from passk_jax.errors import InputError, prefixed
 SECTIONS = ('advantage', 'reward', 'loss', 'optimizer', 'sampling')
 """The sections that may differ between stages."""
 
-_OWN = ('start', 'reset_optimizer')
+_STAGE_KEYS = ('start', 'reset_optimizer')
 # These decide shapes, or what the log and the checkpoints contain.
 _FIXED = (
     'sampling.num_rollouts',
@@ -71,7 +71,7 @@ def stages_of(config: ExperimentConfig) -> list[Stage]:
     """
     sections = [('', {'start': 0, 'reset_optimizer': True}), *config.stages.items()]
     for name, section in sections[1:]:
-        _check_own(name, section, config.train.steps)
+        _check_section(name, section, config.train.steps)
     sections.sort(key=lambda item: item[1]['start'])
     for (name, one), (other, two) in itertools.pairwise(sections):
         if one['start'] == two['start']:
@@ -102,15 +102,15 @@ def stage_at(stages: Sequence[Stage], step: int) -> Stage:
     return [stage for stage in stages if stage.start <= step][-1]
 
 
-def _check_own(name: str, section: Any, steps: int) -> None:
+def _check_section(name: str, section: Any, steps: int) -> None:
     """Raises InputError unless the section has a valid start, reset and keys."""
     # A dot would split the key, and JSON keys are texts.
     if not isinstance(name, str) or not name or '.' in name:
         raise InputError(f'stages: {name=} must be a text without dots, and not empty')
-    where, choices = f'stages.{name}', [*_OWN, *SECTIONS]
+    where, choices = f'stages.{name}', [*_STAGE_KEYS, *SECTIONS]
     if not isinstance(section, Mapping):
         raise InputError(f'{where}={section!r} must be a section with keys {choices}')
-    if missing := [key for key in _OWN if key not in section]:
+    if missing := [key for key in _STAGE_KEYS if key not in section]:
         raise InputError(f'missing keys {[f"{where}.{key}" for key in missing]}')
     if unknown := [key for key in section if key not in choices]:
         raise InputError(f'unknown key {where}.{unknown[0]}; have {choices}')
@@ -124,7 +124,7 @@ def _check_own(name: str, section: Any, steps: int) -> None:
         )
     if not isinstance(reset, bool):
         raise InputError(f'{where}.reset_optimizer={reset!r} must be of type bool')
-    differing = checks.flatten({k: section[k] for k in section if k not in _OWN})
+    differing = checks.flatten({k: section[k] for k in section if k not in _STAGE_KEYS})
     if fixed := [key for key in differing if key in _FIXED]:
         raise InputError(
             f'{where}.{fixed[0]}={differing[fixed[0]]!r} cannot differ between the '

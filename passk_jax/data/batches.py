@@ -118,8 +118,8 @@ class Batches:
             A batch like ``self[step]``, and a bool for each problem: False for padding.
         """
         of_step = self.order.rows(int(step), self.chances)
-        others = self.order.draw_others(int(step), seed=seed, chances=self.chances)
-        while rows := list(itertools.islice(others, len(of_step))):
+        remaining = self.order.draw_others(int(step), seed=seed, chances=self.chances)
+        while rows := list(itertools.islice(remaining, len(of_step))):
             filled = [*rows, *of_step[: len(of_step) - len(rows)]]
             yield self.tokenized.batch(filled), np.arange(len(of_step)) < len(rows)
 

@@ -99,7 +99,7 @@ class Evaluate:
         config = self.config
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
         total = batches.num_problems * config.num_responses
-        kept_indices = _spread(min(config.kept_responses, total), total)
+        recorded = _spread(min(config.kept_responses, total), total)
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
         with Progress(
@@ -118,9 +118,7 @@ class Evaluate:
                     failures[kind] += int(failed[:valid].sum())
                 problems = batch.problems[:valid]
                 rows.extend(
-                    _records(
-                        problems, responses, first=len(rows), kept_indices=kept_indices
-                    )
+                    _records(problems, responses, first=len(rows), recorded=recorded)
                 )
                 progress.update(len(rows))
         samples = config.bootstrap_samples
@@ -297,11 +295,11 @@ def _records(
     responses: Responses,
     *,
     first: int,
-    kept_indices: set[int],
+    recorded: set[int],
 ) -> list[Record]:
     """Makes the records of a batch, whose first problem has the number ``first``.
 
-    ``kept_indices`` selects the responses to record as text, by their numbers in the
+    ``recorded`` selects the responses to record as text, by their numbers in the
     whole evaluation.
     """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
@@ -320,7 +318,7 @@ def _records(
             'responses': {
                 str(i): responses.texts[p][i]
                 for i in range(num_responses)
-                if (first + p) * num_responses + i in kept_indices
+                if (first + p) * num_responses + i in recorded
             },
             **{
                 name: None if np.isnan(of_problem[p]) else float(of_problem[p])

@@ -132,8 +132,8 @@ def errors_of(name: str, task: str = '') -> contextlib.AbstractContextManager[No
         name: the name in tables and files.
         task: the task's own name, which a class in a file is called by instead.
     """
-    shown = task if ':' in name and plugins.is_place(task) else name
-    return prefixed(f'task {shown!r}' if shown else '')
+    label = task if ':' in name and plugins.is_place(task) else name
+    return prefixed(f'task {label!r}' if label else '')
 
 
 def _from_file(path: str) -> tuple[TaskConfig, DataConfig]:

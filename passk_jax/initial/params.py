@@ -231,8 +231,8 @@ def _restored(policy: Policy, mesh: Mesh, path: pathlib.Path, step: int) -> Para
     arch = dataclasses.replace(policy.arch, lora=lora, param_dtype=model.param_dtype)
     # Of another model, names may be unknown; reading says what does not fit.
     frozen = shapes.keys() & {*checkpoints.read_frozen_names(path)}
-    held = {'frozen': frozenset(frozen), 'frozen_dtype': model.frozen_dtype}
-    earlier = dataclasses.replace(policy, arch=arch, **held)
+    storage = {'frozen': frozenset(frozen), 'frozen_dtype': model.frozen_dtype}
+    earlier = dataclasses.replace(policy, arch=arch, **storage)
     earlier_shapes = policies.param_shapes(earlier, mesh)
     params, _ = checkpoints.restore_params(path, earlier_shapes, step=step)
     if lora is not None:

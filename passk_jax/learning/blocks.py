@@ -193,8 +193,8 @@ def take(
     """
 
     def take_leaf(x: jax.Array) -> jax.Array:
-        taken = jnp.take(x, prompts, axis=0)
-        return sharding.shard(taken, 'batch', *(None,) * (taken.ndim - 1))
+        part = jnp.take(x, prompts, axis=0)
+        return sharding.shard(part, 'batch', *(None,) * (part.ndim - 1))
 
     part = jax.tree.map(take_leaf, batch)
     assert part.packing is not None  # The blocks are made of it.

@@ -218,9 +218,9 @@ class Arch:
             'remat': REMAT,
             'attention': IMPLEMENTATIONS,
         }
-        for name, known in choices.items():
-            if (value := getattr(self, name)) not in known:
-                raise InputError(f'{name}={value!r} is none of {known}')
+        for name, valid in choices.items():
+            if (value := getattr(self, name)) not in valid:
+                raise InputError(f'{name}={value!r} is none of {valid}')
         self._check_experts(kinds[0])
         self._check_vision()
 

@@ -91,18 +91,18 @@ def attend(
         The weighted sums of values, in the dtype of the queries.
     """
     P, N, T, J, _ = query.shape
-    own_slots = jnp.arange(suffix.values.shape[3])
+    suffix_slots = jnp.arange(suffix.values.shape[3])
     prefix_slots = jnp.arange(0 if prefix is None else prefix.values.shape[2])
     rows = local_size('batch', P) * local_size('rollouts', N) * local_size('heads', J)
-    width = max(1, max_logits // (rows * (own_slots.size + prefix_slots.size)))
+    width = max(1, max_logits // (rows * (suffix_slots.size + prefix_slots.size)))
 
     def part(args: tuple[jax.Array, ...]) -> jax.Array:
         query, last, *starts = (args[0], *(x[..., None] for x in args[1:]))
-        seen, seen_prefix = own_slots <= last, None
+        seen, seen_prefix = suffix_slots <= last, None
         if starts:
-            seen &= own_slots >= starts[0]
+            seen &= suffix_slots >= starts[0]
         if window:
-            seen &= own_slots > last - window
+            seen &= suffix_slots > last - window
         if prefix_lengths is not None:
             seen_prefix = (prefix_slots < prefix_lengths[:, None])[:, None, None]
             if window:

@@ -223,7 +223,7 @@ def _keys_of_heads(query, pair):
 
 def _splash(
     query: jax.Array,
-    own: Pair,
+    suffix: Pair,
     prefix: Pair | None = None,
     prefix_lengths: jax.Array | None = None,
     starts: jax.Array | None = None,
@@ -234,7 +234,7 @@ def _splash(
     T = query.shape[2]
     if starts is None:
         starts = jnp.zeros(query.shape[:3], jnp.int32)
-    pairs = (own,) if prefix is None else (own, prefix)
+    pairs = (suffix,) if prefix is None else (suffix, prefix)
     arrays = [query, *(x for pair in pairs for x in _keys_of_heads(query, pair))]
     arrays = [_pad(x.transpose(0, 1, 3, 2, 4), 3) for x in arrays]
     axes = [('batch', 'rollouts', 'heads', None, None)]
@@ -246,9 +246,9 @@ def _splash(
         arrays += [jnp.asarray(prefix_lengths)]
         axes += [('batch',)]
 
-    def local(query, key, value, *rest):
+    def local(query, key, value, *operands):
         """Attends in the rows of each problem, which share its prefix."""
-        *before, starts, lengths = rest if prefix is not None else (*rest, None)
+        *before, starts, lengths = operands if prefix is not None else (*operands, None)
         shared = tuple(x[:, 0] for x in before) or None
         S = shared[0].shape[2] if shared else 0
         attend_row = _splash_row(*query.shape[2:4], S, window, interpret)
@@ -273,13 +273,13 @@ def _splash_row(num_heads: int, T: int, S: int, window: int, interpret: bool) ->
     causal, full = splash.CausalMask((T, T)), splash.FullMask((T, S))
     if window:
         causal = splash.LocalMask((T, T), (window - 1, 0), offset=0)
-    own = _splash_kernel(causal, num_heads, interpret)
+    masked = _splash_kernel(causal, num_heads, interpret)
     unmasked = _splash_kernel(full, num_heads, interpret) if S else None
     sides = splash.SegmentIds
 
     def calls(row: Pair, starts: jax.Array, prefix: Any, length: Any) -> Any:
         """Yields kernels, their keys and values, and the segments of both sides."""
-        yield own, row, sides(starts, starts)
+        yield masked, row, sides(starts, starts)
         if unmasked is not None:
             # The newest slot of the prefix that lies before each query's window.
             last = length + jnp.arange(T) - starts - window
@@ -322,11 +322,11 @@ def _splash_gradients(
     saved = *arrays, kernel.dkv_mask_info
     returned = private._splash_attention_bwd(**kernel.kwargs, res=saved, do=gradient)
     gradients = returned[3:6]
-    found = [getattr(x, 'shape', None) for x in gradients]
-    if found != [x.shape for x in arrays[:3]]:
+    shapes = [getattr(x, 'shape', None) for x in gradients]
+    if shapes != [x.shape for x in arrays[:3]]:
         raise InputError(
             f'Splash of JAX {jax.__version__} returns other gradients than that of '
-            f'0.10.2, {found}: install jax 0.10.2, or set model.attention=plain'
+            f'0.10.2, {shapes}: install jax 0.10.2, or set model.attention=plain'
         )
     return gradients
 

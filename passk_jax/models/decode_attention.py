@@ -111,8 +111,8 @@ def attend_newest(
     """
     if implementation == 'splash':
         return attend_filled(query, cache, seen, prefix, seen_prefix)
-    own, shared = seen.mask(cache.values.shape[3]), prefix.values.shape[2]
-    return attend_masked(query, cache, own, prefix, seen_prefix.mask(shared))
+    mask, shared = seen.mask(cache.values.shape[3]), prefix.values.shape[2]
+    return attend_masked(query, cache, mask, prefix, seen_prefix.mask(shared))
 
 
 def attend_filled(
@@ -160,7 +160,7 @@ def _attend_parts(
         return jnp.broadcast_to(counts[..., None], (P, N, G))
 
     newest = jnp.broadcast_to(seen.newest, (P, N))
-    own, of_own = attend(query, cache, newest, repeat_by_query(seen.counts))
+    cached, of_cached = attend(query, cache, newest, repeat_by_query(seen.counts))
     # The rollouts of a prompt form K sets that share products, each as large as fits.
     prefix = jax.tree.map(lambda x: x[:, :, None], prefix)
     heads, width = block_size(prefix.values)
@@ -169,9 +169,9 @@ def _attend_parts(
     newest = jnp.broadcast_to(seen_prefix.newest, (P, K))
     counts = repeat_by_query(seen_prefix.counts).reshape(P, K, -1)
     shared, of_shared = attend(query.reshape(P, C, K, -1, H), prefix, newest, counts)
-    shared, of_shared = shared.reshape(own.shape), of_shared.reshape(of_own.shape)
-    share = jax.nn.sigmoid(of_own - of_shared)
-    return (share * own + (1 - share) * shared).astype(query.dtype)
+    shared, of_shared = shared.reshape(cached.shape), of_shared.reshape(of_cached.shape)
+    share = jax.nn.sigmoid(of_cached - of_shared)
+    return (share * cached + (1 - share) * shared).astype(query.dtype)
 
 
 def _attend_ring(
@@ -264,7 +264,7 @@ def _kernel(
     query,
     keys,
     values,
-    *others,
+    *refs,
     num_slots: int,
     width: int,
     key_axes: str,
@@ -272,9 +272,9 @@ def _kernel(
 ) -> None:
     """Adds a block of keys and values to the softmax of its set.
 
-    ``others`` are the scales (if keys and values are int8), results and accumulators.
+    ``refs`` are the scales (if keys and values are int8), results and accumulators.
     """
-    *scales, mixed_out, sums_out, mixed, total, top = others
+    *scales, mixed_out, sums_out, mixed, total, top = refs
     i, last = pl.program_id(1), pl.num_programs(1) - 1
     num_blocks = pl.cdiv(num_slots, width)
     number, block = steps[i] // num_blocks, steps[i] % num_blocks

@@ -31,13 +31,13 @@ def make(mesh: AnyMesh, tensor: int, *, num_kv_heads: int) -> AnyMesh:
             f'rollout x tensor of the mesh {dict(mesh.shape)} or be a multiple of '
             'them, by a factor that divides fsdp'
         )
-    found = choices[tensor] if tensor else mesh.axis_sizes
-    if found == mesh.axis_sizes:
+    axis_sizes = choices[tensor] if tensor else mesh.axis_sizes
+    if axis_sizes == mesh.axis_sizes:
         return mesh
     about = {'axis_names': mesh.axis_names, 'axis_types': mesh.axis_types}
     if isinstance(mesh, AbstractMesh):
-        return AbstractMesh(found, **about)
-    return Mesh(mesh.devices.reshape(found), **about)
+        return AbstractMesh(axis_sizes, **about)
+    return Mesh(mesh.devices.reshape(axis_sizes), **about)
 
 
 def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
@@ -47,15 +47,15 @@ def sizes(mesh: AnyMesh, *, num_kv_heads: int) -> dict[int, tuple[int, ...]]:
     the weights that 'tensor' splits. 'data' keeps its devices: it may span slices.
     """
     data, fsdp, rollout, tensor = mesh.axis_sizes
-    inner, found = rollout * tensor, {}
+    inner, by_tensor = rollout * tensor, {}
     for size in range(1, num_kv_heads + 1):
         if num_kv_heads % size:
             continue
         if inner % size == 0:
-            found[size] = data, fsdp, inner // size, size
+            by_tensor[size] = data, fsdp, inner // size, size
         elif size % inner == 0 and fsdp % (size // inner) == 0:
-            found[size] = data, fsdp * inner // size, 1, size
-    return found
+            by_tensor[size] = data, fsdp * inner // size, 1, size
+    return by_tensor
 
 
 def tensor_on(mesh: AnyMesh, config: MeshConfig, *, num_kv_heads: int) -> int:

@@ -87,7 +87,7 @@ class Experts(nnx.Module):
         a third statistic is the share of experts that the router would not have chosen.
         """
         probs = tuple(jax.nn.softmax(x) for x in self.router(*xs))
-        own = chosen = tuple(self._choose(x) for x in probs)
+        preferred = chosen = tuple(self._choose(x) for x in probs)
         if routing is not None:
             chosen = tuple(x.astype(jnp.int32) for x in routing)
         weights = tuple(map(self._weigh, probs, chosen))
@@ -104,7 +104,7 @@ class Experts(nnx.Module):
         if self.arch.keep_router_probs:
             statistics[ROUTER_PROBS] = probs
         if routing is not None:
-            statistics['rerouted'] = tuple(map(_share_of_others, chosen, own))
+            statistics['rerouted'] = tuple(map(_share_of_others, chosen, preferred))
         return ys, statistics
 
     def _choose(self, probs: Float[Array, 'P N T E']) -> Int[Array, 'P N T k']:
@@ -145,8 +145,8 @@ def join_experts(row: Parameter) -> Parameter:
     Programs that write what is in memory have these tensors in files. The rows of other
     parameters stay as they are.
     """
-    before, found, after = row.tensor.partition('mlp.experts.{expert}.')
-    if not found:
+    before, separator, after = row.tensor.partition('mlp.experts.{expert}.')
+    if not separator:
         return row
     name, parts = after.removesuffix('_proj.weight'), {'gate': 0, 'up': 1}
     joined = 'gate_up' if name in parts else name
@@ -162,10 +162,10 @@ def empty_routing(arch: Arch, *shape: int) -> jax.Array:
 
 
 def _share_of_others(
-    chosen: Int[Array, 'P N T k'], own: Int[Array, 'P N T k']
+    chosen: Int[Array, 'P N T k'], preferred: Int[Array, 'P N T k']
 ) -> Float[Array, 'P N T']:
-    is_own = (chosen[..., None] == own[..., None, :]).any(axis=-1)
-    return 1 - is_own.astype(jnp.float32).mean(axis=-1)
+    is_preferred = (chosen[..., None] == preferred[..., None, :]).any(axis=-1)
+    return 1 - is_preferred.astype(jnp.float32).mean(axis=-1)
 
 
 def routing_dtype(arch: Arch) -> str:

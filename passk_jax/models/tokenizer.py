@@ -245,10 +245,10 @@ def _describe_unknown(tokenizer: Tokenizer, text: str) -> str:
     """Names what a tokenizer of characters lacks; ``''`` for another tokenizer."""
     if not isinstance(tokenizer.backend_tokenizer.model, models.WordLevel):
         return ''
-    known = tokenizer.get_vocab()
+    vocabulary = tokenizer.get_vocab()
     for special in tokenizer.all_special_tokens:
         text = text.replace(special, '')
-    unknown = ''.join(sorted({*text} - known.keys()))
+    unknown = ''.join(sorted({*text} - vocabulary.keys()))
     return f"the task's alphabet has no {unknown!r}" if unknown else ''
 
 

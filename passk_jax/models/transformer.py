@@ -383,9 +383,9 @@ class Transformer(nnx.Module):
         policies = jax.checkpoint_policies
         policy = policies.nothing_saveable
         if saved := SAVED.get(self.arch.remat):
-            named = policies.save_only_these_names(*saved)
+            by_name = policies.save_only_these_names(*saved)
             policy = policies.save_from_both_policies(
-                named, attention_kernels.saves_cudnn_output
+                by_name, attention_kernels.saves_cudnn_output
             )
         # XLA cannot merge recomputation across a scan, but it unrolls a scan of one.
         alone = 1 < len(self.arch.layers) == self.arch.num_layers

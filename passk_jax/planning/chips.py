@@ -55,16 +55,16 @@ _TPUS = (
 # NVIDIA's data sheets of the SXM modules: dense bf16 (half of the figure "with
 # sparsity"), memory bandwidth, NVLink (half of the total). Memory: the share that
 # XLA_PYTHON_CLIENT_MEM_FRACTION=.9 takes of what the driver shows.
-_TAKEN = 0.9
+_USABLE_SHARE = 0.9
 _GPUS = (
     # No SXM module, but a card on PCIe 4.0 x16, with 22.5 of its 24 GB for programs.
-    Chip('l4', 121e12, _TAKEN * 22.5 * GIB, 300e9, 32e9, 0, 0),
-    Chip('a100', 312e12, _TAKEN * 79 * GIB, 2039e9, 300e9, 0, 0),
-    Chip('h100', 989.4e12, _TAKEN * 79 * GIB, 3350e9, 450e9, 0, 0),
-    Chip('h200', 989.4e12, _TAKEN * 140 * GIB, 4800e9, 450e9, 0, 0),
-    Chip('b200', 2250e12, _TAKEN * 178 * GIB, 8000e9, 900e9, 0, 0),
+    Chip('l4', 121e12, _USABLE_SHARE * 22.5 * GIB, 300e9, 32e9, 0, 0),
+    Chip('a100', 312e12, _USABLE_SHARE * 79 * GIB, 2039e9, 300e9, 0, 0),
+    Chip('h100', 989.4e12, _USABLE_SHARE * 79 * GIB, 3350e9, 450e9, 0, 0),
+    Chip('h200', 989.4e12, _USABLE_SHARE * 140 * GIB, 4800e9, 450e9, 0, 0),
+    Chip('b200', 2250e12, _USABLE_SHARE * 178 * GIB, 8000e9, 900e9, 0, 0),
     # NVIDIA's whitepaper of Ada, float32 sums; PCIe 4.0 x16 instead of NVLink.
-    Chip('rtx4090', 165.2e12, _TAKEN * 23.99 * GIB, 1008e9, 32e9, 0, 0),
+    Chip('rtx4090', 165.2e12, _USABLE_SHARE * 23.99 * GIB, 1008e9, 32e9, 0, 0),
 )
 
 CPU = Chip('cpu', 0, 0, 0, 0, 0, 0)

@@ -79,7 +79,8 @@ def estimate(
         changed_bytes = 0.0
     # The compiler may allocate less than the shapes say; scale only what it allocated.
     scaled_bytes = min(new_bytes, known_bytes)
-    total = memory.total - held(analysis.program) + held(build(other, name))
+    total = memory.total - initial_bytes(analysis.program)
+    total += count_initial_bytes(other, name)
     if known_bytes:
         total += scaled_bytes * (changed_bytes / known_bytes - 1)
     if name in ('train', 'diagnose'):
@@ -95,7 +96,7 @@ def with_temporaries(analysis: Analysis, builder: Builder) -> Analysis:
     if analysis.memory.temporaries is not None:
         return analysis
     program = analysis.program
-    temporaries = count_bytes(builder, program.name) - held(program)
+    temporaries = count_bytes(builder, program.name) - initial_bytes(program)
     memory = dataclasses.replace(analysis.memory, temporaries=temporaries)
     return dataclasses.replace(analysis, memory=memory)
 
@@ -105,15 +106,15 @@ def count_bytes(builder: Builder, name: str) -> float:
     # The schedule's cache is an argument.
     scheduled = name == 'decode' and is_scheduled(builder)
     new_bytes = 0.0 if scheduled else _count_known_bytes(builder, name)
-    return count_held_bytes(builder, name) + new_bytes
+    return count_initial_bytes(builder, name) + new_bytes
 
 
-def count_held_bytes(builder: Builder, name: str) -> float:
+def count_initial_bytes(builder: Builder, name: str) -> float:
     """Counts the bytes that a device holds before a builder's program runs."""
-    return held(build(builder, name))
+    return initial_bytes(build(builder, name))
 
 
-def held(program: Program) -> float:
+def initial_bytes(program: Program) -> float:
     """Counts the bytes that a device holds before a program runs."""
     return shard_bytes(program.arguments) + program.resident
 

@@ -285,20 +285,20 @@ def _passed(
 
     ``None``: the instruction computes the element.
     """
-    made = computation.instructions.get(name)
-    if made is None:
+    producer = computation.instructions.get(name)
+    if producer is None:
         return None
-    if made.opcode == 'tuple':
-        return made.operands[index]
-    if made.opcode == 'opt-barrier':
-        return _passed(module, computation, made.operands[0], index)
-    if made.opcode == 'fusion':
-        inner = module.computations[made.called('calls')]
+    if producer.opcode == 'tuple':
+        return producer.operands[index]
+    if producer.opcode == 'opt-barrier':
+        return _passed(module, computation, producer.operands[0], index)
+    if producer.opcode == 'fusion':
+        inner = module.computations[producer.called('calls')]
         root = inner.instructions[inner.root]
         if root.opcode == 'tuple':
             passed = inner.instructions[root.operands[index]]
             if passed.opcode == 'parameter':
-                return made.operands[int(passed.literal)]
+                return producer.operands[int(passed.literal)]
     return None
 
 

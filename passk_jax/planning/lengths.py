@@ -79,8 +79,8 @@ def read(text: str, *, limit: int) -> Lengths:
         return Lengths(name, limit, _lognormal(mean, sigma, limit))
     if pathlib.Path(text).expanduser().is_dir():
         files = sorted(pathlib.Path(text).expanduser().glob('step_*.jsonl'))
-        found = _recorded(files)
-        return Lengths(f'those of {text}', limit, np.minimum(found, limit))
+        recorded = _recorded(files)
+        return Lengths(f'those of {text}', limit, np.minimum(recorded, limit))
     raise InputError(
         f'lengths={text!r} must be constant:TOKENS, lognormal:MEAN, '
         'lognormal:MEAN,DEVIATION, a directory rollouts/ of a run, or several of these '
@@ -111,7 +111,7 @@ def _lognormal(mean: float, sigma: float, limit: int) -> np.ndarray:
 def _recorded(files: Sequence[pathlib.Path]) -> np.ndarray:
     """Reads the lengths of recorded rollouts."""
     try:
-        found = [
+        lengths = [
             int(json.loads(line)['length'])
             for file in files
             for line in file.read_text('utf-8').split('\n')
@@ -119,6 +119,6 @@ def _recorded(files: Sequence[pathlib.Path]) -> np.ndarray:
         ]
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f'{files[0].parent} has no rollouts: {error!r}') from error
-    if not found or min(found) < 1:
+    if not lengths or min(lengths) < 1:
         raise InputError(f'{files} have no rollouts with a length')
-    return np.array(found)
+    return np.array(lengths)

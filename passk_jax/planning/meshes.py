@@ -41,9 +41,9 @@ def other_meshes(
         overrides = {f'mesh.{x}': n for x, n in sizes.items() if n != now[x]}
         if remainder or not overrides or train.mini_batch_prompts % (data * fsdp):
             continue
-        taken = wanted if wanted in _decode_sizes(builder, sizes) else 0
-        if taken != builder.decode_tensor:
-            overrides['mesh.decode_tensor'] = taken
+        decode_tensor = wanted if wanted in _decode_sizes(builder, sizes) else 0
+        if decode_tensor != builder.decode_tensor:
+            overrides['mesh.decode_tensor'] = decode_tensor
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
         # A larger 'tensor' comes last: its traffic in every layer costs most.
@@ -96,7 +96,7 @@ def first_mesh(builder: Builder, names: Sequence[str], topology: Topology) -> Ov
             f'key/value heads ({builder.policy.arch.num_kv_heads}): change these or '
             'take another topology'
         )
-    for count_bytes in (fits.count_bytes, fits.count_held_bytes):
+    for count_bytes in (fits.count_bytes, fits.count_initial_bytes):
         for overrides in meshes:
             other = builder.changed(overrides)
             if all(count_bytes(other, x) <= topology.chip.memory for x in names):

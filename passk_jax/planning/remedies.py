@@ -144,8 +144,8 @@ def on_the_same_mesh(
         yield 'more traffic in every layer of sampling', _vary(_DECODE_TENSOR, more)
     if name == 'decode':
         slots, _ = of_sampling.rows()
-        held = shard_bytes((of_sampling.prefix(slots), of_sampling.cache()))
-        limits = [_round_down(held * share) for share in _CACHE_SHARES]
+        cache_bytes = shard_bytes((of_sampling.prefix(slots), of_sampling.cache()))
+        limits = [_round_down(cache_bytes * share) for share in _CACHE_SHARES]
         cost = 'rollouts that wait for others to end'
         yield cost, _vary('sampling.max_cache_bytes', limits)
 

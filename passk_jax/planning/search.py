@@ -26,7 +26,7 @@ _MOST_CHANGES = 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search: settings, as changes of the configuration.
 
     ``analyses`` has the programs, up to the first that does not fit, ``over``.
@@ -46,7 +46,7 @@ def search(
     check: Check,
     tell: Callable[[str], object],
     first: Overrides,
-) -> Found:
+) -> SearchResult:
     """Searches for settings under which the programs with these names fit.
 
     It begins with the settings ``first``, and tells a line for each change.
@@ -72,7 +72,7 @@ def search(
         analyzed = {x: analyzed[x] for x in analyzed if not _touched(x, changed)}
         settings = then
     analyses = [analyzed[name] for name in names if name in analyzed]
-    return Found(settings, builder.changed(settings), analyses, over)
+    return SearchResult(settings, builder.changed(settings), analyses, over)
 
 
 def flags(overrides: Overrides) -> list[str]:
@@ -159,8 +159,8 @@ def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     """Returns the next settings: enough by the estimates, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
     wanted = sizes.builder.decode_tensor
-    others = other_meshes(sizes.builder.changed(first), decode_tensor=wanted)
-    meshes = ({}, *others)
+    alternatives = other_meshes(sizes.builder.changed(first), decode_tensor=wanted)
+    meshes = ({}, *alternatives)
     other_settings = [
         start
         for start in ({**first, **mesh} for mesh in meshes)

@@ -43,12 +43,12 @@ def introduction(
     if topology.num_devices > topology.num_chips:
         chips += f', {topology.num_devices} devices'
     count_in_pass = train.micro_batch_rollouts
-    held = ', keys and values in int8' if builder.policy.quantizes_cache else ''
+    cache = ', keys and values in int8' if builder.policy.quantizes_cache else ''
     part = f' with {count_in_pass} responses of each' if count_in_pass else ''
     lines = [
         f'{name}: {source or "a policy from scratch"}, {count:,} parameters in '
         f'{arch.param_dtype}{_frozen(builder)}, products in {arch.dtype}, '
-        f'remat={arch.remat}, attention={arch.attention}{held}.',
+        f'remat={arch.remat}, attention={arch.attention}{cache}.',
         f'{topology.name}: {chips}, mesh {mesh}.',
         f'A step has {train.num_prompts} prompts of {builder.data.max_prompt_tokens} '
         f'tokens with {sampling.num_rollouts} responses of '
@@ -176,12 +176,12 @@ def simulated(
     by_name = {analysis.program.name: analysis for analysis in analyses}
     lines: list[str] = []
     for one in assumed:
-        found = simulate(builder, by_name, one)
-        if found is None:
+        simulation = simulate(builder, by_name, one)
+        if simulation is None:
             return []
         lines += ['', f'Lengths {one.lengths.name} (mean {one.lengths.mean:,.0f}):', '']
         chips = analyses[0].topology.num_chips
-        lines += _simulation(found, steps=builder.train.steps, chips=chips, of=one)
+        lines += _simulation(simulation, steps=builder.train.steps, chips=chips, of=one)
     if not assumed:
         return []
     factors, ending = assumed[0].factors, 'evaluations count nothing: --eval_problems'
@@ -195,19 +195,21 @@ def simulated(
     return ['', about, *lines]
 
 
-def _simulation(found: Simulation, *, steps: int, chips: int, of: Assumed) -> list[str]:
+def _simulation(
+    simulation: Simulation, *, steps: int, chips: int, of: Assumed
+) -> list[str]:
     """Writes the table of a simulated step and run."""
 
     def row(name: str, values: Sequence[float], unit: str = ' s') -> str:
         cells = ' | '.join(f'{f"{value:,.1f}{unit}":>14}' for value in values)
         return f'| {name:<20} | {cells} |'
 
-    hours = [x / 3600 for x in found.run]
+    hours = [x / 3600 for x in simulation.run]
     chip_hours = [x * chips for x in hours]
-    rows = [row(name, x) for name, x in found.of_step.items()]
-    rows += [row('step', found.step)]
-    rows += [row(f'one {name}', x) for name, x in found.besides.items()]
-    rows += [row('step, all included', [x / steps for x in found.run])]
+    rows = [row(name, x) for name, x in simulation.of_step.items()]
+    rows += [row('step', simulation.step)]
+    rows += [row(f'one {name}', x) for name, x in simulation.besides.items()]
+    rows += [row('step, all included', [x / steps for x in simulation.run])]
     rows += [row(f'{steps:,} steps', hours, ' h'), row('chip-hours', chip_hours, '')]
     if of.price:
         rows.append(row('price', [x * of.price for x in chip_hours], ''))

@@ -50,8 +50,8 @@ def _column(analysis: Analysis, edge: Fit, kinds: Sequence[str]) -> dict[str, st
         'total': _binary(memory.total),
         'limit': _binary(memory.limit or None),
         'fits': _fits(memory),
-        'longest response': _whole(edge.longest_response),
-        'largest batch': _whole(edge.largest_batch),
+        'longest response': _format_integer(edge.longest_response),
+        'largest batch': _format_integer(edge.largest_batch),
         'FLOP': decimal(analysis.flops),
         'of them useful': _percent(analysis.useful_share or None),
         'memory traffic': f'{decimal(costs.memory)}B' if costs else _NONE,
@@ -62,7 +62,9 @@ def _column(analysis: Analysis, edge: Fit, kinds: Sequence[str]) -> dict[str, st
         },
         'time, at least': _time(bound),
         'MFU, at most': _percent(analysis.utilization_bound),
-        'tokens/s, at most': _whole(tokens / bound if bound and tokens else None),
+        'tokens/s, at most': _format_integer(
+            tokens / bound if bound and tokens else None
+        ),
     }
 
 
@@ -112,7 +114,7 @@ def _fits(memory: Memory) -> str:
     return 'yes' if memory.fits else 'NO'
 
 
-def _whole(number: float | None) -> str:
+def _format_integer(number: float | None) -> str:
     return _NONE if number is None else f'{number:,.0f}'
 
 

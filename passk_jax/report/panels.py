@@ -17,7 +17,7 @@ from passk_jax import sharding
 from passk_jax.advantages import (
     estimator_row,
     matching_scale,
-    own_parameters,
+    select_parameters,
     tabulated_curve,
 )
 from passk_jax.data.orders import part_of
@@ -276,7 +276,7 @@ def curve_in_use(
         return None
     if not num_rollouts:
         return None
-    parameters = own_parameters(name, section)
+    parameters = select_parameters(name, section)
     # Only process 0 draws; the caller's mesh would need all processes.
     with jax.set_mesh(sharding.one_device_mesh(jax.local_devices()[0])):
         size = {'num_rollouts': num_rollouts}

@@ -92,7 +92,7 @@ class RunLog:
             batch_metrics, k=k, mask_truncated=mask_truncated
         )
         self._by_category = functools.partial(category_metrics, k=k)
-        self._known = KnownEvaluations(workdir, start)
+        self._known_evaluations = KnownEvaluations(workdir, start)
         self._writer = MetricWriter(
             workdir, log=config, resume_step=start, config=settings
         )
@@ -161,7 +161,7 @@ class RunLog:
 
         The process before has made it, or, before step 0, another run.
         """
-        return self._known.get(step, split)
+        return self._known_evaluations.get(step, split)
 
     def evaluation(
         self, step: int, split: str, values: dict[str, float], rows: list[Any]

@@ -26,7 +26,7 @@ _COLORS = {
     'checkpoint': '#009e73',
     'write': '#e69f00',
 }
-_REST, _REST_COLOR = 'rest', '#c4c4c4'
+_REMAINDER, _REMAINDER_COLOR = 'rest', '#c4c4c4'
 _MOST_BARS = 60
 # Bars are cut off at _FAR_HIGHER times the 90th percentile of their heights.
 _FAR_HIGHER = 2.0
@@ -79,14 +79,15 @@ def _phases(rows: list[Row]) -> Panel:
     rows = [row for row in rows if _seconds(row)]
     shares = phase_shares(rows)
     phases = [x for x in _COLORS if shares.get(x, 0.0) >= LEAST_SHARE]
-    layers: dict[str, list[float]] = {name: [] for name in (*phases, _REST)}
+    layers: dict[str, list[float]] = {name: [] for name in (*phases, _REMAINDER)}
     for row in rows:
         spent = _seconds(row)
         for name in phases:
             layers[name].append(spent.pop(name, 0.0))
-        layers[_REST].append(sum(spent.values()))
+        layers[_REMAINDER].append(sum(spent.values()))
     size = math.ceil(len(rows) / _MOST_BARS)
-    steps, colors = [row['step'] for row in rows], _COLORS | {_REST: _REST_COLOR}
+    steps = [row['step'] for row in rows]
+    colors = _COLORS | {_REMAINDER: _REMAINDER_COLOR}
     series = tuple(
         Series(name, _means(steps, size), _means(seconds, size), colors[name])
         for name, seconds in layers.items()

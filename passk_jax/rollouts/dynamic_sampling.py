@@ -231,8 +231,11 @@ def merge_on_host(old: Any, new: Any, source: np.ndarray) -> Any:
 
 
 def _completed(
-    arrays: Mapping[str, Any], others: Mapping[str, Any]
+    arrays: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Adds zeros for the arrays that only ``others`` has."""
-    absent = others.keys() - arrays.keys()
-    return {**arrays, **{name: np.zeros_like(others[name]) for name in sorted(absent)}}
+    """Adds zeros for the arrays that only ``reference`` has."""
+    absent = reference.keys() - arrays.keys()
+    return {
+        **arrays,
+        **{name: np.zeros_like(reference[name]) for name in sorted(absent)},
+    }

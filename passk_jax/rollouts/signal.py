@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-_SHOWN = 300
+_MAX_CHARACTERS = 300
 # Below this share of answers, or of stopped responses, a run warns.
 _FEW_ANSWERS = 0.5
 
@@ -112,9 +112,10 @@ def explain_missing_signal(
         cause = _SAME if same else _UNIFORM
     else:
         return ''
-    shown = _choose(examples, cause)
-    shown = shown if len(shown) <= _SHOWN else f'{shown[:_SHOWN]}...'
-    return f'{what}. Likely, {cause}. One response: {shown!r}'
+    response = _choose(examples, cause)
+    if len(response) > _MAX_CHARACTERS:
+        response = f'{response[:_MAX_CHARACTERS]}...'
+    return f'{what}. Likely, {cause}. One response: {response!r}'
 
 
 def _choose(examples: Sequence[Example], cause: str) -> str:

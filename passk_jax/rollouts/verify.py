@@ -144,8 +144,8 @@ class Verification:
             self._tokenizer, tokens[:count, None], lengths[:count, None]
         )
         self._texts[ended.problems, ended.rollouts] = [row[0] for row in texts]
-        own_problems = np.arange(len(self._problems))[_share(jax.process_index())]
-        rows = np.flatnonzero(np.isin(ended.problems, own_problems))
+        local_problems = np.arange(len(self._problems))[_share(jax.process_index())]
+        rows = np.flatnonzero(np.isin(ended.problems, local_problems))
         if not rows.size:
             return
         places = ended.problems[rows], ended.rollouts[rows]

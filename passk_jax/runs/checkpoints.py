@@ -268,11 +268,11 @@ def keep_frozen(
     Args, errors: as in :func:`keep_params`. Also raises InputError if a resumed run has
     lost them.
     """
-    kept = keep_params(workdir, _FROZEN, frozen, target)
-    if kept is None:
+    params = keep_params(workdir, _FROZEN, frozen, target)
+    if params is None:
         directory = pathlib.Path(workdir) / _FROZEN
         raise InputError(f'{directory} is gone, which has what the run leaves alone')
-    return kept
+    return params
 
 
 def keep_params(

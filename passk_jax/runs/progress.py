@@ -85,13 +85,13 @@ class Progress:
             return
         names = (name.removeprefix('pass_at_') for name in values)
         ks = sorted(int(name) for name in names if name.isdigit())
-        shown = _join(
+        text = _join(
             {f'{split}_pass_at_{k}': values[f'pass_at_{k}'] for k in (ks[0], ks[-1])}
         )
         if step != self._evaluated:
-            self._evaluated, self._evaluation = step, shown
+            self._evaluated, self._evaluation = step, text
         if step == self._total:
-            logging.info('%s after step %d: %s', self._description, step, shown)
+            logging.info('%s after step %d: %s', self._description, step, text)
 
     def update(self, step: int, **values: float) -> None:
         """Shows that ``step`` steps are done, and the values in their order.
@@ -103,7 +103,7 @@ class Progress:
         self._values = _join(values)
         done, self._step = step - self._step, step
         if self._bar is not None:
-            self._bar.set_postfix_str(', '.join(self._shown()), refresh=False)
+            self._bar.set_postfix_str(', '.join(self._texts()), refresh=False)
             self._bar.update(done)
             return
         if self._started is None:
@@ -117,13 +117,13 @@ class Progress:
             self._write_line()
             self._between = min(2 * self._between, _MOST_SECONDS)
 
-    def _shown(self) -> list[str]:
+    def _texts(self) -> list[str]:
         return [text for text in (self._values, self._evaluation) if text]
 
     def _write_line(self) -> None:
         now = self._clock()
         self._last_line = (self._step, now)
-        parts = [f'{self._description} {self._step}/{self._total}', *self._shown()]
+        parts = [f'{self._description} {self._step}/{self._total}', *self._texts()]
         first, since = self._started or (self._step, now)
         steps, seconds = self._step - first, now - since
         if steps > 0 and self._step < self._total:

@@ -153,8 +153,8 @@ def changed_records(
         if (lines.workdir / name).is_file() and digest(lines.workdir / name) != recorded
     ]
     more = len(changed) - _SHOWN_FILES
-    shown = changed[:_SHOWN_FILES] + ([f'{more} more files'] if more > 0 else [])
-    return [f'{name} as it was before step {step}' for name in shown]
+    names = changed[:_SHOWN_FILES] + ([f'{more} more files'] if more > 0 else [])
+    return [f'{name} as it was before step {step}' for name in names]
 
 
 def _digest_before(rows: Iterable[tuple[bytes, Mapping[str, Any]]], step: int) -> str:

@@ -177,14 +177,16 @@ def _differences(
         digests: path -> digest in the checkpoint, after the array's kind.
         target: path -> target array.
     """
-    held = {key: digest.rpartition(' ')[0] for key, digest in digests.items()}
-    wanted = {key: array_digests.kind(x) for key, x in target.items()}
+    saved = {key: digest.rpartition(' ')[0] for key, digest in digests.items()}
+    expected = {key: array_digests.kind(x) for key, x in target.items()}
     lines = []
-    for key in sorted(held.keys() | wanted.keys()):
-        if key not in wanted:
+    for key in sorted(saved.keys() | expected.keys()):
+        if key not in expected:
             lines.append(f'{key} is in the checkpoint only')
-        elif key not in held:
+        elif key not in saved:
             lines.append(f'{key} is not in the checkpoint')
-        elif held[key] != wanted[key]:
-            lines.append(f'{key} is {held[key]} in the checkpoint, not {wanted[key]}')
+        elif saved[key] != expected[key]:
+            lines.append(
+                f'{key} is {saved[key]} in the checkpoint, not {expected[key]}'
+            )
     return [f'{name}: {line}' for line in lines]

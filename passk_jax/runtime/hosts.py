@@ -250,10 +250,10 @@ def fetch(tree: Any) -> Any:
     leaves, structure = jax.tree.flatten(tree)
     spread = [x for x in leaves if not x.is_fully_replicated]
     gathered = iter(_replicate(spread))
-    whole = [x if x.is_fully_replicated else next(gathered) for x in leaves]
-    for x in whole:
+    replicated = [x if x.is_fully_replicated else next(gathered) for x in leaves]
+    for x in replicated:
         x.copy_to_host_async()
-    return jax.tree.unflatten(structure, [np.asarray(x) for x in whole])
+    return jax.tree.unflatten(structure, [np.asarray(x) for x in replicated])
 
 
 def _replicate(arrays: list[jax.Array]) -> list[jax.Array]:
@@ -262,8 +262,8 @@ def _replicate(arrays: list[jax.Array]) -> list[jax.Array]:
         return []
     sharding = arrays[0].sharding
     assert isinstance(sharding, jax.NamedSharding)
-    whole = jax.NamedSharding(sharding.mesh, jax.P())
-    return jax.jit(_same, out_shardings=whole)(arrays)
+    replicated = jax.NamedSharding(sharding.mesh, jax.P())
+    return jax.jit(_same, out_shardings=replicated)(arrays)
 
 
 def _same(x: Any) -> Any:

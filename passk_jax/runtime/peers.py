@@ -199,14 +199,14 @@ class Watch:
         loses it prints many lines.
         """
         self._ending.acquire()
-        is_own = end['process'] == self._index
+        is_local = end['process'] == self._index
         with contextlib.suppress(Exception):
             if self._index == 0:
                 self._tell(end)
             sys.stdout.flush()
-            if end.get('stacks') and not is_own:
+            if end.get('stacks') and not is_local:
                 faulthandler.dump_traceback(sys.stderr, all_threads=True)
-            sys.stderr.write(self._text if is_own else f'error: {end["reason"]}\n')
+            sys.stderr.write(self._text if is_local else f'error: {end["reason"]}\n')
             sys.stderr.flush()
             if self._index == 0:
                 self._wait_for_others()

@@ -119,8 +119,8 @@ def _choose(
         score = sampler_log_probs = jnp.zeros_like(total)
     else:
         if truncate:
-            kept = kept_by_truncation(rows.split(scores, pad=-jnp.inf), options, rows)
-            weights = jnp.where(kept, weights, 0)
+            allowed = mark_allowed(rows.split(scores, pad=-jnp.inf), options, rows)
+            weights = jnp.where(allowed, weights, 0)
             sums = rows.block_sums(weights)
         tokens = draw(weights, sums, uniforms, rows)
         score = rows.at(scores, tokens)
@@ -133,7 +133,7 @@ def _choose(
     )
 
 
-def kept_by_truncation(
+def mark_allowed(
     scores: Float[Array, '*B c L'], options: TracedOptions, rows: Rows
 ) -> Bool[Array, '*B c L']:
     """Marks the tokens that top-k, top-p and min-p keep.

@@ -104,8 +104,8 @@ def open_workdir(
         step, meta = newest_meta(path / 'checkpoints')
         changed = changed_records(lines, step=step, digests=meta.get('digests', {}))
         # ``absent`` already names the files with missing lines.
-        named = {entry.partition(':')[0] for entry in absent}
-        return absent + [x for x in changed if x.partition(' ')[0] not in named]
+        names = {entry.partition(':')[0] for entry in absent}
+        return absent + [x for x in changed if x.partition(' ')[0] not in names]
 
     return prepare_workdir(
         workdir,
@@ -157,10 +157,10 @@ def check_names(config: ExperimentConfig) -> None:
     _check_best(config)
 
 
-def _check_splits(splits: Sequence[str], known: Sequence[str]) -> None:
+def _check_splits(splits: Sequence[str], valid: Sequence[str]) -> None:
     for split in splits:
-        if split not in known:
-            raise InputError(f'{split=} to evaluate is none of {list(known)}')
+        if split not in valid:
+            raise InputError(f'{split=} to evaluate is none of {list(valid)}')
         if split in GROUPS:
             raise InputError(
                 f'{split=} to evaluate in a run would mix its metrics with those that '

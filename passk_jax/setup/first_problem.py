@@ -48,8 +48,8 @@ def announce(
     warn_of_memory(*parts, prompt_tokens=problems.width)
     if is_new:
         _warn_of_shared(setup.task, problems, splits)
-        shown = setup.task, problems, setup.tokenizer
-        if error := show_first_problem(*shown, split='training'):
+        arguments = setup.task, problems, setup.tokenizer
+        if error := show_first_problem(*arguments, split='training'):
             raise InputError(error)
 
 
@@ -95,7 +95,7 @@ def show_first_problem(
     for index in problems.indices:
         problem = problems.source[int(index)]
         firsts.setdefault(problem.category, problem)
-    shown = next(iter(firsts.values()))
+    first = next(iter(firsts.values()))
     responses = {name: right_response(task, p) for name, p in firsts.items()}
     judged = [name for name, response in responses.items() if response]
     correct: dict[str, bool] = {}
@@ -107,16 +107,16 @@ def show_first_problem(
         for i, name in enumerate(judged):
             if not np.any(failed, axis=0)[i, 0]:
                 correct[name] = bool(verdicts.correct[i, 0])
-    word = 'right' if correct.get(shown.category) else 'wrong'
-    gold = f'judged {word}:\n{responses[shown.category]}'
+    word = 'right' if correct.get(first.category) else 'wrong'
+    gold = f'judged {word}:\n{responses[first.category]}'
     logging.info(
         'the first %s problem (category %s) as the policy reads it, %d tokens:\n%s\n'
         '--- its gold as a response: %s\n---',
         split,
-        shown.category,
+        first.category,
         len(problems.prompts[0]),
         tokenizer.decode(problems.prompts[0]),
-        gold if shown.category in correct else _NOTHING_TO_JUDGE,
+        gold if first.category in correct else _NOTHING_TO_JUDGE,
     )
     for name, is_correct in correct.items():
         if not is_correct:

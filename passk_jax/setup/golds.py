@@ -15,7 +15,7 @@ from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Golds
 from passk_jax.types import Problem
 
-_SHOWN, _SHOWN_CHARACTERS = 3, 60
+_NUM_EXAMPLES, _MAX_CHARACTERS = 3, 60
 
 
 def check_golds(
@@ -43,7 +43,8 @@ def check_golds(
         by_category[problems[place].category].append(gold)
     for category, golds in by_category.items():
         examples = ', '.join(
-            repr(gold[:_SHOWN_CHARACTERS]) for gold in itertools.islice(golds, _SHOWN)
+            repr(gold[:_MAX_CHARACTERS])
+            for gold in itertools.islice(golds, _NUM_EXAMPLES)
         )
         total, share = totals[category], len(golds) / totals[category]
         message = (

@@ -373,9 +373,9 @@ def _make_mesh(axes: MeshConfig) -> Mesh:
 def _decode_mesh(config: ExperimentConfig, arch: Arch, mesh: Mesh) -> Mesh:
     heads = arch.num_kv_heads
     size = decode_meshes.tensor_on(mesh, config.mesh, num_kv_heads=heads)
-    found = decode_meshes.make(mesh, size, num_kv_heads=heads)
-    assert isinstance(found, Mesh)
-    return found
+    decode_mesh = decode_meshes.make(mesh, size, num_kv_heads=heads)
+    assert isinstance(decode_mesh, Mesh)
+    return decode_mesh
 
 
 def _task(config: ExperimentConfig) -> Task:

@@ -29,8 +29,8 @@ _TAIL_BYTES = 1 << 16
 
 def evaluations(job: Job) -> list[Row]:
     """Returns the metrics of every evaluation, in order."""
-    if job.kept_rows:
-        return list(job.kept_rows)
+    if job.saved_rows:
+        return list(job.saved_rows)
     rows = read_lines(job.run.directory / 'metrics.jsonl')
     return [row for row in rows if row.get('split') != 'train']
 
@@ -51,7 +51,7 @@ def is_done(job: Job) -> bool:
     first step and after the last, or if the kept results have its evaluations. An
     unreadable run is not done; starting it reports the error.
     """
-    if job.kept_rows:
+    if job.saved_rows:
         return True
     try:
         steps = saved_steps(job.run.directory / 'checkpoints')
@@ -76,7 +76,7 @@ def last_row(job: Job) -> Row:
 
 def steps_done(job: Job) -> int:
     """Returns the number of training steps whose metrics are written."""
-    if job.kept_rows:
+    if job.saved_rows:
         return job.steps
     return last_row(job).get('step', -1) + 1
 
@@ -87,14 +87,14 @@ def log_path(job: Job) -> pathlib.Path:
     return directory.with_name(f'{directory.name}.log')
 
 
-def _kept_warm_start(job: Job) -> pathlib.Path:
+def _warm_start_path(job: Job) -> pathlib.Path:
     return job.run.directory / 'warm_start' / '0'
 
 
 def needs_warm_start(job: Job) -> bool:
     """Returns whether the run would begin by making a warm start."""
     # Without a commit the warm start is incomplete: being written, or interrupted.
-    exists = is_committed(_kept_warm_start(job)) or has_begun(job.run.directory)
+    exists = is_committed(_warm_start_path(job)) or has_begun(job.run.directory)
     return bool(job.warm_start) and not exists
 
 
@@ -107,7 +107,7 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     Raises:
         OSError: copying failed; the partial copy is removed.
     """
-    source, target = _kept_warm_start(other), _kept_warm_start(job)
+    source, target = _warm_start_path(other), _warm_start_path(job)
     if not is_committed(source):
         return False
     # Remove an incomplete warm start that this run left when it was killed.

@@ -41,7 +41,7 @@ class Job:
         warm_start: a key that runs with the same warm start share; ``''``: none.
         config: the resolved configuration, as JSON values.
         may_differ: keys that may change when the run is resumed.
-        kept_rows: its evaluations, if results are kept; see ``kept_results.py``.
+        saved_rows: its evaluations, if they are saved; see ``saved_results.py``.
         sources: user's Python file that the configuration names -> its digest.
     """
 
@@ -51,7 +51,7 @@ class Job:
     warm_start: str
     config: Mapping[str, Any]
     may_differ: tuple[str, ...]
-    kept_rows: tuple[Row, ...] = ()
+    saved_rows: tuple[Row, ...] = ()
     sources: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property

@@ -85,7 +85,7 @@ class Runner:
         self._state = {job.name: 'waiting' for job in jobs}
         # Runs of other sweeps, or ones that an earlier sweep left running.
         self._elsewhere: dict[str, directories.Holder] = {}
-        self._told_to_stop = False
+        self._stop_requested = False
 
     def run(self) -> dict[str, str]:
         """Runs until no run is running and none can be started.
@@ -101,7 +101,7 @@ class Runner:
             while True:
                 self._reap()
                 self._elsewhere.clear()
-                if not self._told_to_stop:
+                if not self._stop_requested:
                     self._start_what_can()
                 self._display.show(self._lines)
                 if not self._children and not self._elsewhere:
@@ -131,7 +131,7 @@ class Runner:
                 signal.signal(number, handler)
 
     def _stop(self, number: int, frame: types.FrameType | None) -> None:
-        self._told_to_stop = True
+        self._stop_requested = True
         # A terminal signals the runs too; they count signals within a second as one.
         self._pass_on(signal.SIGTERM)
 
@@ -182,7 +182,7 @@ class Runner:
         for job in waiting:
             if (holder := Lock(job).holder()) is not None:
                 self._elsewhere[job.name] = holder
-        busy = {core for held in self._elsewhere.values() for core in held.here}
+        busy = {core for holder in self._elsewhere.values() for core in holder.here}
         busy |= {core for child in self._children.values() for core in child.cores}
         free = [cores for cores in self._slots if busy.isdisjoint(cores)]
         for job in waiting:
@@ -248,7 +248,7 @@ class Runner:
                 pass_fds=(lock.descriptor,),
             )
         self._children[job.name] = _Child(process, lock, cores)
-        if self._told_to_stop:
+        if self._stop_requested:
             # The signal came before this run was registered as a child.
             process.send_signal(signal.SIGTERM)
         self._state[job.name] = 'running'

@@ -22,7 +22,7 @@ from passk_jax.tasks.abilities import (
     Parts,
     RightResponse,
 )
-from passk_jax.tasks.task import Task, add_defaults, class_of_file, make_own
+from passk_jax.tasks.task import Task, add_defaults, class_of_file, make_user_task
 from passk_jax.types import Problem, Verdict, Verdicts
 
 # Name of the task -> module:class.
@@ -79,7 +79,7 @@ def make_task(
     """
     cls = task_class(name)
     if plugins.is_place(name):
-        return make_own(
+        return make_user_task(
             cls, checks.build(cls.Params, add_defaults(cls, params), path=path)
         )
     return cls(checks.build(cls.Params, params, path=path))

@@ -92,10 +92,10 @@ def chosen(answer: str, options: Sequence[str]) -> set[str]:
     # A letter alone may be lower-case.
     match = _LETTER.fullmatch(answer if len(answer) > 3 else answer.upper())
     texts = dict(zip(letters(options), map(_bare, options), strict=True))
-    behind, whole = _behind(match[2]) if match else set(), _bare(answer)
+    behind, content = _behind(match[2]) if match else set(), _bare(answer)
     if match and match[1] in texts and behind & {'', texts[match[1]]}:
         return {match[1]}
-    same = {letter for letter, text in texts.items() if text and text == whole}
+    same = {letter for letter, text in texts.items() if text and text == content}
     if not same and behind & {*texts.values()}:
         return set()
     bracketed = _BRACKETED.findall(answer)
@@ -150,8 +150,8 @@ def first_choice(response: str, options: Sequence[str]) -> set[str]:
         match = _LETTER.fullmatch(begin.strip('$* '))
         if not match or plain(match[2]) not in ('', texts.get(match[1])):
             continue
-        others = texts.keys() & {*_STANDING.findall(response[len(begin) :])}
-        if match[1] in texts and others <= {match[1]} and r'\boxed' not in response:
+        later = texts.keys() & {*_STANDING.findall(response[len(begin) :])}
+        if match[1] in texts and later <= {match[1]} and r'\boxed' not in response:
             return {match[1]}
     return set()
 
@@ -182,11 +182,11 @@ def _inside(text: str) -> str:
 
 def _behind(text: str) -> set[str]:
     """Normalizes what follows a letter, with and without brackets around it."""
-    rest = _GAP.sub('', text, count=1).rstrip()
-    if rest.count('}') > rest.count('{'):
-        rest = rest.removesuffix('}')
-    inside = rest[1:-1] if rest.startswith('(') and rest.endswith(')') else rest
-    return {*map(_bare, (text, rest, inside))}
+    tail = _GAP.sub('', text, count=1).rstrip()
+    if tail.count('}') > tail.count('{'):
+        tail = tail.removesuffix('}')
+    inside = tail[1:-1] if tail.startswith('(') and tail.endswith(')') else tail
+    return {*map(_bare, (text, tail, inside))}
 
 
 def _bare(text: str) -> str:

@@ -27,7 +27,7 @@ _PACKED = ('.gz', '.bz2', '.xz')
 _DELIMITERS = {'.csv': ',', '.tsv': '\t'}
 _PARQUET, _ARROW_FILE, _ARROW_STREAM = b'PAR1', b'ARROW1', b'\xff\xff\xff\xff'
 _BINARY_SUFFIXES = ('.parquet', '.arrow', '.feather')
-_SHOWN = 60
+_MAX_CHARACTERS = 60
 
 
 def stem(name: str) -> str:
@@ -176,7 +176,7 @@ def _is_index(part: str) -> bool:
 
 def _shorten(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'
+    return text if len(text) <= _MAX_CHARACTERS else f'{text[:_MAX_CHARACTERS]}...'
 
 
 def _number(values: Sequence[Any]) -> Records:

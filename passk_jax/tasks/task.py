@@ -136,9 +136,9 @@ class Task(abc.ABC):
                 follows it; ``''``: no instruction.
         """
         prompt = problem.prompt
-        for own_words in self.instructions:
-            if own_words in prompt:
-                return prompt.replace(own_words, instruction).strip()
+        for words in self.instructions:
+            if words in prompt:
+                return prompt.replace(words, instruction).strip()
         return f'{prompt.rstrip()}\n\n{instruction}' if instruction else prompt
 
     def verify(
@@ -198,7 +198,7 @@ def add_defaults(cls: type[Task], params: Mapping[str, Any]) -> dict[str, Any]:
     return defaults | dict(params)
 
 
-def make_own(cls: type[Task], params: Any) -> Task:
+def make_user_task(cls: type[Task], params: Any) -> Task:
     """Makes a user's task; InputError unless its ``__init__`` is like the Task's."""
     where = plugins.where(cls.__init__)
     try:

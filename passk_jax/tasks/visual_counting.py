@@ -212,10 +212,10 @@ def _stream(
     while True:
         color, wanted = draws.choice(names), draws.between(0, params.max_count)
         places = draws.permutation(cells)
-        others = [name for name in names if name != color]
+        other_names = [name for name in names if name != color]
         objects = dict.fromkeys(places[:wanted], color)
         objects |= {
-            place: draws.choice(others)
+            place: draws.choice(other_names)
             for place in places[wanted:]
             if draws.chance(1, 2)
         }

@@ -42,20 +42,20 @@ def last_block(
     >>> last_block('```\n1 2\n```\nno:\n```text\n2 1\n```')
     '2 1'
     """
-    blocks = list(_between(response, own_line=True))
+    blocks = list(_between(response, separate_line=True))
     if not blocks and inline:
-        blocks = list(_between(response, own_line=False))
+        blocks = list(_between(response, separate_line=False))
     liked = [block for block in blocks if like(block)] if like else blocks
     return (liked or blocks or [''])[-1].strip()
 
 
-def _between(text: str, *, own_line: bool) -> Iterator[str]:
+def _between(text: str, *, separate_line: bool) -> Iterator[str]:
     # The blocks of re.findall(r'```.*?\n(.*?)```', text, re.DOTALL), or the same
     # without the line break. The pattern takes quadratic time on many backticks.
     start = text.find(_FENCE)
     while start >= 0:
         begin = start + len(_FENCE)
-        if own_line:
+        if separate_line:
             line_end = text.find('\n', begin)
             if line_end < 0:
                 break

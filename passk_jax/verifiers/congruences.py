@@ -19,7 +19,7 @@ _MODULUS = re.compile(
     r'(?P<sides>.*?)\s*,?\s*(?P<sign>\(?\s*\\text\{\s*\(?\s*mod(?:ulo)?|\(?\s*\\[bp]?mod'
     r'|\(?\s*mod)(?![a-z])[\s{}]*(?P<modulus>[^{}(),=]+?)[\s)}]*'
 )
-_NAMED = re.compile(r'\s*[A-Za-z](?:_\{?\w+\}?)?\s*')
+_VARIABLE = re.compile(r'\s*[A-Za-z](?:_\{?\w+\}?)?\s*')
 _EQUIV = re.compile(r'\\equiv(?![a-z])')
 
 
@@ -40,9 +40,9 @@ def read_congruence(text: str, read: Callable[[str], Form]) -> Congruence | None
         return None
     if not names and sign in (r'\bmod', r'\mod', 'mod'):
         return None
-    named = not names or _NAMED.fullmatch(names[0])
+    is_variable = not names or _VARIABLE.fullmatch(names[0])
     residue = read(value)
-    if not named:
+    if not is_variable:
         residue = Bracketed(r'\equiv', (read(names[0]), residue), '')
     return Congruence(residue, read(match['modulus']))
 

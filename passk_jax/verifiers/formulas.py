@@ -87,11 +87,11 @@ def _join_words(text: str) -> str:
 
 def _split(text: str) -> tuple[list[str], list[str]]:
     """Returns the formulas of a text, and the texts around them, one more."""
-    found = list(_FORMULA.finditer(text))
-    begins = [0, *(each.end() for each in found)]
-    ends = [*(each.start() for each in found), len(text)]
+    matches = list(_FORMULA.finditer(text))
+    begins = [0, *(match.end() for match in matches)]
+    ends = [*(match.start() for match in matches), len(text)]
     outside = [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
-    return [each[each.lastgroup or 0] for each in found], outside
+    return [match[match.lastgroup or 0] for match in matches], outside
 
 
 def _join(formulas: list[str], outside: list[str]) -> str:

@@ -72,7 +72,7 @@ _TOO_LONG = f'longer than {MOST_CHARACTERS} characters'
 _MOST_READ = 4096
 _MOST_DEPTH = 40
 # Characters of a gold in a message.
-_SHOWN = 60
+_MAX_CHARACTERS = 60
 # Words outside of \text in a gold that is read by form; other golds have at most one.
 _MOST_WORDS = 6
 _WORD = re.compile('[A-Za-z]{3,}')
@@ -135,7 +135,7 @@ def judge_one(gold: str, response: str, *, pool: Pool | None = None) -> Verdict:
     suspect = verdict.error in (FAILURES[PARSE_FAILURE], _UNEQUAL)
     if not suspect or not unparsed([gold], pool=pool):
         return verdict
-    error = f'the gold {gold[:_SHOWN]!r} cannot be parsed'
+    error = f'the gold {gold[:_MAX_CHARACTERS]!r} cannot be parsed'
     return dataclasses.replace(verdict, error=error)
 
 

@@ -38,7 +38,7 @@ from passk_jax.verifiers.trees import (
 )
 
 # f(x), f^{-1}(x), P(A), m\angle ABC, A_{total}, \text{Area}, AB, dy/dx.
-_NAMED = re.compile(
+_LONG_NAME = re.compile(
     r"[A-Za-z](?:\^\{?-?1\}?|'+)?(?:_\{?\w+\}?)?\((?:[a-zA-Z](?:,\s*[a-zA-Z])*)\)"
     r'|(?:m\s*)?\\(?:angle|triangle|overline|text)\s*\{?[A-Za-z ]+\}?'
     r'|[A-Z]{2,4}|\\[a-z]+|\|?[A-Z]{2}\|?'
@@ -52,7 +52,7 @@ def is_name(form: Form) -> str | None:
     if isinstance(form, Expression):
         if isinstance(form.tree, Name):
             return form.tree.name
-        if _NAMED.fullmatch(form.source):
+        if _LONG_NAME.fullmatch(form.source):
             return f'{form.source} '
     if isinstance(form, Words):
         return f'{form.text} '
@@ -165,14 +165,14 @@ def conjunction(items: Sequence[Form]) -> Inequality | None:
     """
     bounds = {}
     for form in items if len(items) == 2 else ():
-        named = interval(form) if isinstance(form, Inequality) else None
-        if named is None or not isinstance(named[1], Bracketed):
+        bound = interval(form) if isinstance(form, Inequality) else None
+        if bound is None or not isinstance(bound[1], Bracketed):
             return None
-        first, last = named[1].items
+        first, last = bound[1].items
         if last == _INFINITY and is_number(first):
-            bounds['low'] = named[0], first, named[1].opening
+            bounds['low'] = bound[0], first, bound[1].opening
         elif first == _minus_infinity() and is_number(last):
-            bounds['high'] = named[0], last, named[1].closing
+            bounds['high'] = bound[0], last, bound[1].closing
     if len(bounds) < 2 or bounds['low'][0] != bounds['high'][0]:
         return None
     (name, low, opening), (_, high, closing) = bounds['low'], bounds['high']
@@ -200,14 +200,14 @@ def without_points(items: Sequence[Form]) -> Form | None:
     """
     holes = [x for x in items if isinstance(x, Inequality) and x.signs == (r'\ne',)]
     places = [i for i, x in enumerate(items) if x in holes]
-    others = items[: places[0]] or items[places[-1] + 1 :] if places else ()
+    constraints = items[: places[0]] or items[places[-1] + 1 :] if places else ()
     # In x > 0, x \ne 1, 2 there are two points.
     points = [x.items[1] for x in holes]
-    points += [x for x in items if x not in holes and x not in others]
-    whole = others[0] if len(others) == 1 else conjunction(others)
-    name, ends = None, whole
-    if isinstance(whole, Inequality):
-        name, ends = interval(whole) or (None, None)
+    points += [x for x in items if x not in holes and x not in constraints]
+    domain = constraints[0] if len(constraints) == 1 else conjunction(constraints)
+    name, ends = None, domain
+    if isinstance(domain, Inequality):
+        name, ends = interval(domain) or (None, None)
     letters = {is_name(hole.items[0]) for hole in holes} | {name}
     if not isinstance(ends, Bracketed) or len(ends.items) != 2:
         return None

@@ -14,7 +14,7 @@ from passk_jax.errors import InputError
 
 # Rewards are float32.
 _MAX_FLOAT32 = 3.4028234e38
-_SHOWN, _LONGEST = 60, 1000
+_MAX_CHARACTERS, _LONGEST = 60, 1000
 
 
 def load(function: str) -> Callable[[str, str], list[Any]]:
@@ -65,4 +65,4 @@ def _plain(value: Any) -> bool | int | float | str:
     if callable(getattr(value, 'item', None)):
         with contextlib.suppress(TypeError, ValueError, RuntimeError):
             value = value.item()
-    return value if isinstance(value, int | float) else repr(value)[:_SHOWN]
+    return value if isinstance(value, int | float) else repr(value)[:_MAX_CHARACTERS]

@@ -44,7 +44,7 @@ FAILURES = (TIMEOUT, CRASH, PARSE_FAILURE)
 _RECENT, _MAX_FAILURE_SHARE = 256, 0.5
 # Records and responses are long, and few repeat.
 _MEMO_SIZE = 2**12
-_SHOWN = 60
+_MAX_CHARACTERS = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Rewards:
     def _reward(self, judged: Judgement, response: str) -> tuple[Reward, str, str]:
         """Returns the reward and, if the function failed, a message and its kind."""
         params = self._params
-        about = f'on {response[:_SHOWN]!r}'
+        about = f'on {response[:_MAX_CHARACTERS]!r}'
         if judged.failure:
             what = {
                 TIMEOUT: f'took longer than {params.deadline_s:g} s',

@@ -65,13 +65,13 @@ _INTEGER = re.compile(r'[+-]?[0-9]{1,9}')
 _QUOTES = str.maketrans('', '', '"\'`')
 
 
-def bare(text: str, *, stop: bool = True, named: bool = True) -> str:
+def bare(text: str, *, stop: bool = True, label: bool = True) -> str:
     """Removes what may surround an answer, and converts its signs to ASCII.
 
     Args:
         text: the answer.
         stop: whether to remove a full stop or a comma at the end.
-        named: whether to remove the name of an answer before it.
+        label: whether to remove the name of an answer before it.
     """
     text = text.translate(SIGNS).strip()
     text = text.replace('\\{', '{').replace('\\}', '}')
@@ -79,7 +79,7 @@ def bare(text: str, *, stop: bool = True, named: bool = True) -> str:
         before = text
         if stop:
             text = text.rstrip('.,; \t\n')
-        if named and (name := _NAME.match(text)):
+        if label and (name := _NAME.match(text)):
             text = text[name.end() :].lstrip()
         for form in _AROUND:
             if match := form.fullmatch(text):
@@ -92,8 +92,8 @@ def bare(text: str, *, stop: bool = True, named: bool = True) -> str:
 def claims(text: str, claim: str) -> bool:
     """Returns whether an answer is this sentence; see :func:`answers.claims`."""
     return any(
-        answers.claims(bare(text, named=named).rstrip('!'), claim)
-        for named in (False, True)
+        answers.claims(bare(text, label=label).rstrip('!'), claim)
+        for label in (False, True)
     )
 
 
@@ -254,9 +254,9 @@ def expression(text: str, target: int) -> str:
     >>> expression(r'8 \div 2 × [8 − 2] = 24', 24)
     '8 / 2 * (8 - 2)'
     """
-    text = bare(text, named=False)
+    text = bare(text, label=False)
     if name := re.match(r'[A-Za-z ]{1,40}(?::|\bis\b|=)', text):
-        text = bare(text[name.end() :], named=False)
+        text = bare(text[name.end() :], label=False)
     text = re.sub('==|→|->', '=', text.strip('"✓✔✅ '))
     text = operators(text).translate(_BRACKETS)
     if '/' not in text:
@@ -292,7 +292,7 @@ def table_rows(text: str) -> list[str]:
     Rows are lines, lists in a list, one list a line, or quoted texts in a list, or end
     with ``;`` or, in LaTeX, with two backslashes.
     """
-    text = _LATEX.sub('', bare(text, stop=False, named=False))
+    text = _LATEX.sub('', bare(text, stop=False, label=False))
     text = re.sub(r'\\\\\n?|<br ?/?>', '\n', text)
     lines = [
         line[name.end() :] if (name := _ROW_NAME.match(line)) else line

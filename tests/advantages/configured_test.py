@@ -57,7 +57,7 @@ def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
     )
     own = {'k': plain.advantage.k, **plain.advantage.parameters}
     scale = matching_scale(
-        name, num_rollouts=6, p=0.25, **make.own_parameters(name, own)
+        name, num_rollouts=6, p=0.25, **make.select_parameters(name, own)
     )
     assert not 0.9 < scale < 1.1
     np.testing.assert_allclose(after, scale * before, rtol=1e-6)

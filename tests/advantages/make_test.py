@@ -15,7 +15,7 @@ from passk_jax.advantages import (
     estimator_of_config,
     estimator_parameters,
     make_estimator,
-    own_parameters,
+    select_parameters,
 )
 from passk_jax.advantages.table import OTHER_NAMES
 
@@ -297,17 +297,17 @@ def test_what_an_estimator_does_not_read_need_not_fit_n():
 
 def test_parameters_are_chosen_from_a_section_that_has_those_of_all():
     section = {'name': 'mixture', 'k': 8, 'pass_weights': [0.25, 1]}
-    assert own_parameters('mixture', section) == {'pass_weights': (0.25, 1)}
-    assert own_parameters('without_easy', section) == {'k': 8}
+    assert select_parameters('mixture', section) == {'pass_weights': (0.25, 1)}
+    assert select_parameters('without_easy', section) == {'k': 8}
     with pytest.raises(ValueError, match="unknown estimator 'mix'"):
-        own_parameters('mix', section)
+        select_parameters('mix', section)
 
 
 @pytest.mark.parametrize('name', OTHER_NAMES)
 def test_a_well_known_name_leads_to_a_row(name):
     message = f'unknown estimator {name.upper()!r}: {OTHER_NAMES[name]}; choose from'
     with pytest.raises(ValueError, match=re.escape(message)):
-        own_parameters(name.upper(), {})
+        select_parameters(name.upper(), {})
     assert any(row in OTHER_NAMES[name].split() for row in ESTIMATORS)
     assert name not in ESTIMATORS
 

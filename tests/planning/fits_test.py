@@ -62,7 +62,7 @@ def test_the_estimate_of_another_pass_is_near_the_compilers(topology):
 def test_a_tower_that_is_trained_has_activations():
     frozen, trained = make_pictured(), make_pictured(trained=True)
     have, want = (
-        fits.count_bytes(x, 'train') - fits.count_held_bytes(x, 'train')
+        fits.count_bytes(x, 'train') - fits.count_initial_bytes(x, 'train')
         for x in (trained, frozen)
     )
     # All that its blocks keep of every patch, besides its gradient.
@@ -72,7 +72,7 @@ def test_a_tower_that_is_trained_has_activations():
     one = 4 * train.micro_batch_prompts * patches * vision.embed_dim * vision.depth
     assert have - want - gradient > one / trained.mesh.size
     features = shard_bytes(frozen.prompts().features)
-    named = (fits.count_bytes, fits.count_held_bytes)
+    named = (fits.count_bytes, fits.count_initial_bytes)
     total, held = (count(frozen, PICTURES) for count in named)
     assert total - held == features
 

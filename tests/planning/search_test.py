@@ -81,7 +81,7 @@ def test_what_fits_is_compiled_once_and_not_changed(config, topology):
 def test_the_mildest_part_of_the_rollouts_is_taken_that_fits(config, topology):
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     eight = builder.changed({'train.micro_batch_rollouts': 8})
-    limit = fits.count_held_bytes(builder, 'train') + kept(eight)
+    limit = fits.count_initial_bytes(builder, 'train') + kept(eight)
     compiler = Compiler(topology, limit, train=kept)
     _, result, lines = found(config, compiler, names=('train',))
     assert result.over is None
@@ -95,8 +95,8 @@ def test_the_mildest_part_of_the_rollouts_is_taken_that_fits(config, topology):
 def test_a_program_that_no_change_touches_is_not_compiled_again(config, topology):
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     eight = builder.changed({'train.micro_batch_rollouts': 8})
-    limit = fits.count_held_bytes(builder, 'train') + kept(eight)
-    decode = fits.count_held_bytes(builder, 'decode')
+    limit = fits.count_initial_bytes(builder, 'train') + kept(eight)
+    decode = fits.count_initial_bytes(builder, 'decode')
     compiler = Compiler(topology, limit, train=kept)
     _, result, _ = found(config, compiler, names=('decode', 'train'))
     assert limit > decode
@@ -108,8 +108,8 @@ def test_weights_that_decoding_has_no_room_for_are_split_in_sampling(topology):
     config = tiny.make_config(**SIZES, model__arch__num_kv_heads=2)
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     two = builder.changed({'mesh.decode_tensor': 2})
-    limit = fits.count_held_bytes(two, 'decode')
-    assert fits.count_held_bytes(builder, 'decode') > limit
+    limit = fits.count_initial_bytes(two, 'decode')
+    assert fits.count_initial_bytes(builder, 'decode') > limit
     compiler = Compiler(topology, limit)
     _, result, _ = found(config, compiler, names=('prefill', 'decode'))
     assert result.over is None
@@ -121,7 +121,7 @@ def test_weights_that_decoding_has_no_room_for_are_split_in_sampling(topology):
 
 def test_decoding_gets_a_limit_of_its_cache_and_training_stays(config, topology):
     def made(builder):
-        return fits.count_bytes(builder, 'decode') - fits.count_held_bytes(
+        return fits.count_bytes(builder, 'decode') - fits.count_initial_bytes(
             builder, 'decode'
         )
 
@@ -148,7 +148,7 @@ def test_settings_that_are_less_than_hoped_are_followed_by_stricter_ones(
         return 1e6 if parts > 4 else 1e3
 
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
-    limit = fits.count_held_bytes(builder, 'train') + 6e5
+    limit = fits.count_initial_bytes(builder, 'train') + 6e5
     compiler = Compiler(topology, limit, train=stubborn)
     _, result, lines = found(config, compiler, names=('train',))
     assert result.over is None
@@ -162,8 +162,8 @@ def test_a_state_that_is_too_large_gets_another_mesh_of_the_same_devices(
 ):
     builder = make_builder(config, tensor=1, fsdp=1, rollout=8)
     spread = builder.changed({'mesh.fsdp': 4, 'mesh.rollout': 2})
-    limit = fits.count_held_bytes(spread, 'prefill') + 1e3
-    assert limit < fits.count_held_bytes(builder, 'prefill')
+    limit = fits.count_initial_bytes(spread, 'prefill') + 1e3
+    assert limit < fits.count_initial_bytes(builder, 'prefill')
     compiler = Compiler(topology, limit)
     _, result, _ = found(config, compiler, names=('prefill',), fsdp=1, rollout=8)
     assert result.over is None
@@ -183,7 +183,7 @@ def test_an_estimate_that_promises_little_comes_before_a_hopeful_one(config, top
         builder.changed({'train.micro_batch_rollouts': size}) for size in (8, 4)
     )
     rest = 4 * (kept(eight) - kept(four))
-    limit = fits.count_held_bytes(builder, 'train') + made(four) + 1
+    limit = fits.count_initial_bytes(builder, 'train') + made(four) + 1
     compiler = Compiler(topology, limit, train=made)
     sizes = search._Sizes('train', builder, functools.partial(plan._check, config))
     sizes.add(compiler(builder, 'train'), {})
@@ -222,7 +222,7 @@ def test_of_what_fits_nowhere_the_last_attempt_is_returned(config, topology):
     assert result.analyses == [result.over]
     assert 1 < len(set(compiler.asked)) == len(compiler.asked) <= 21
     then = builder.changed(result.overrides)
-    assert fits.count_held_bytes(then, 'prefill') < fits.count_held_bytes(
+    assert fits.count_initial_bytes(then, 'prefill') < fits.count_initial_bytes(
         builder, 'prefill'
     )
     assert 'GiB more than a device has' in summary.too_much(result.over)
@@ -269,7 +269,7 @@ def test_a_measured_size_is_no_estimate(config, topology):
         sizes.add(now, settings)
     for settings in ({}, {'mesh.fsdp': 4, 'mesh.rollout': 2}):
         other = builder.changed(settings)
-        want = fits.count_held_bytes(other, 'train') + 12345
+        want = fits.count_initial_bytes(other, 'train') + 12345
         assert sizes.needed(settings) == want
         assert sizes.is_known(settings)
     assert not sizes.is_known({'mesh.fsdp': 8, 'mesh.rollout': 1})

@@ -32,7 +32,7 @@ def kept(logits, **kwargs):
     logits = jnp.asarray(logits, jnp.float32)
     scores = logits - logits.max(axis=-1, keepdims=True)
     rows = Rows(logits.shape[-1])
-    marks = jax.jit(distribution.kept_by_truncation, static_argnums=2)(
+    marks = jax.jit(distribution.mark_allowed, static_argnums=2)(
         rows.split(scores, pad=-jnp.inf), settings(**kwargs), rows
     )
     return np.asarray(marks).reshape(*logits.shape[:-1], -1)[..., : logits.shape[-1]]

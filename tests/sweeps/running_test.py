@@ -108,7 +108,7 @@ def test_the_cores_of_a_run_that_another_sweep_runs_are_left_to_it(
 ):
     jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
     # The second makes no warm start, so that it need not wait.
-    finished = directories._kept_warm_start(jobs[1])
+    finished = directories._warm_start_path(jobs[1])
     finished.mkdir(parents=True)
     (finished / 'commit.json').touch()
     held = directories.Lock(jobs[0])
@@ -169,7 +169,7 @@ def test_an_error_of_the_sweep_stops_its_runs(tmp_path, monkeypatch):
     slow = 'place.name[0] == "a" and sys.exit(3); import time; time.sleep(60)'
     jobs = [job_of(tmp_path, name) for name in ('b_seed0', 'a_seed0')]
     # The second makes no warm start, so that it need not wait.
-    finished = directories._kept_warm_start(jobs[1])
+    finished = directories._warm_start_path(jobs[1])
     finished.mkdir(parents=True)
     (finished / 'commit.json').touch()
     handler = signal.getsignal(signal.SIGTERM)
@@ -182,7 +182,7 @@ def test_an_error_of_the_sweep_stops_its_runs(tmp_path, monkeypatch):
 
 def test_a_warm_start_that_cannot_be_copied_is_made_again(tmp_path, monkeypatch):
     jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
-    kept = directories._kept_warm_start(jobs[0])
+    kept = directories._warm_start_path(jobs[0])
     kept.mkdir(parents=True)
     (kept / 'commit.json').touch()
     (kept / 'gone').symlink_to(tmp_path / 'nowhere')

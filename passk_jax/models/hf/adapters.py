@@ -118,13 +118,13 @@ def _targets(policy: Policy) -> list[str]:
     """
     table = Transformer.parameters(policy.arch)
     adapted = {_matrix(row) for k, row in table.items() if is_adapter(k)}
-    others = {_numbered(_matrix(row)) for row in table.values()}
-    others -= set(map(_numbered, adapted))
+    plain = {_numbered(_matrix(row)) for row in table.values()}
+    plain -= set(map(_numbered, adapted))
     targets = set()
     for matrix in adapted:
         parts = matrix.split('.')
         ends = ('.'.join(parts[-n:]) for n in range(1, len(parts) + 1))
-        end = next(x for x in ends if not any(_ends(y, _numbered(x)) for y in others))
+        end = next(x for x in ends if not any(_ends(y, _numbered(x)) for y in plain))
         targets |= {end.format(layer=i) for i in range(policy.arch.num_layers)}
     return sorted(targets)
 
@@ -152,11 +152,11 @@ def _check(path: pathlib.Path, policy: Policy) -> None:
         raise InputError(f'{path} has {changed}: only plain LoRA is read')
     stated = fields.get('target_modules')
     targets = stated if isinstance(stated, list) else [stated]
-    ours, theirs = (
+    ours, stored = (
         {str(x).rpartition('.')[2] for x in names}
         for names in (_targets(policy), targets)
     )
-    same_targets = isinstance(stated, str) or theirs == ours
+    same_targets = isinstance(stated, str) or stored == ours
     same = (fields.get('r'), fields.get('lora_alpha')) == (lora.rank, lora.alpha)
     if not (same and same_targets):
         raise InputError(

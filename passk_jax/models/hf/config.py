@@ -296,7 +296,7 @@ def _checked(fields: dict[str, Any]) -> 'transformers.PreTrainedConfig':
             f'{architectures=}; of {family.model_type} only '
             f'{family.architecture!r} is supported'
         )
-    hf_layers.check_rope_is_said_once(fields, family)
+    hf_layers.check_rope_is_declared_once(fields, family)
     try:
         # Copied, because transformers writes into the rope's fields.
         read = {k: v for k, v in fields.items() if k not in inert_fields.FIELDS}

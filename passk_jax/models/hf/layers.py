@@ -171,7 +171,7 @@ def read_ropes(
     return {kind: hf_rope.read_rope(stated[kind], **options) for kind in KINDS}
 
 
-def check_rope_is_said_once(fields: Mapping[str, Any], family: Family) -> None:
+def check_rope_is_declared_once(fields: Mapping[str, Any], family: Family) -> None:
     """Rejects spellings that contradict each other: transformers reads only one."""
     old, new = fields.get('rope_scaling'), fields.get('rope_parameters')
     for name, value in (('rope_scaling', old), ('rope_parameters', new)):

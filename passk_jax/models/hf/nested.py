@@ -163,8 +163,8 @@ def _section(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return section
 
 
-def _check_names(fields: Mapping[str, Any], known: frozenset[str]) -> None:
-    unknown = fields.keys() - known - inert_fields.FIELDS - inert_fields.VALUES.keys()
+def _check_names(fields: Mapping[str, Any], valid: frozenset[str]) -> None:
+    unknown = fields.keys() - valid - inert_fields.FIELDS - inert_fields.VALUES.keys()
     if unknown:
         listing = ', '.join(f'{key}={fields[key]!r}' for key in sorted(unknown))
         raise InputError(f'fields that passk_jax does not know: {listing}')

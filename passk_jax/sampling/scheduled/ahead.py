@@ -134,13 +134,13 @@ def _shape_of(x: Any) -> Any:
     return x
 
 
-def compiled(function: Any, *arguments: Any, **named: Any) -> Any:
+def compiled(function: Any, *arguments: Any, **keywords: Any) -> Any:
     """Compiles a jitted function for these shapes; returns the shapes of its results.
 
     A later call finds the program if it passes the same arguments by keyword.
     """
-    program = function.lower(*arguments, **named).compile()
-    leaves = jax.tree.leaves((arguments, named))
+    program = function.lower(*arguments, **keywords).compile()
+    leaves = jax.tree.leaves((arguments, keywords))
     shardings = (getattr(x, 'sharding', None) for x in leaves)
     committed = not jax.sharding.get_mesh().empty or any(shardings)
 

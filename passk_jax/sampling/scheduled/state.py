@@ -123,19 +123,19 @@ class Arrays:
         """Replaces arrays of the state and refills free rows."""
         self.state = self.run(settle, dataclasses.replace(self.state, **changes))
 
-    def _change_cache(self, function: Any, *arguments: Any, **named: Any) -> None:
+    def _change_cache(self, function: Any, *arguments: Any, **keywords: Any) -> None:
         layers = list(self.state.layers)
         self.state = dataclasses.replace(self.state, layers=())
-        changed = self._changed(layers, function, *arguments, **named)
+        changed = self._changed(layers, function, *arguments, **keywords)
         self.state = dataclasses.replace(self.state, layers=changed)
 
     def _changed(
-        self, layers: list[KeyValues], function: Any, *arguments: Any, **named: Any
+        self, layers: list[KeyValues], function: Any, *arguments: Any, **keywords: Any
     ) -> tuple[KeyValues, ...]:
         """Changes layers and empties the list, so that only one layer is held twice."""
         changed = []
         while layers:
-            changed.append(self.run(function, layers.pop(0), *arguments, **named))
+            changed.append(self.run(function, layers.pop(0), *arguments, **keywords))
         return tuple(changed)
 
 
@@ -181,18 +181,18 @@ def zeros_like(tree: Any, *, size: int) -> Any:
     return map_with_axes(zeros, tree)
 
 
-def map_with_axes(fn: Callable[..., jax.Array], tree: Any, *others: Any) -> Any:
+def map_with_axes(fn: Callable[..., jax.Array], tree: Any, *trees: Any) -> Any:
     """Maps ``fn(axes, *leaves)`` over :class:`Slots`; ``axes`` are logical axes.
 
     Keys and values have :data:`PREFIX_AXES`. Other leaves are split only by slots.
     """
 
-    def map_part(part: Any, *others: Any) -> Any:
+    def map_part(part: Any, *parts: Any) -> Any:
         axes = PREFIX_AXES if isinstance(part, KeyValues) else ('batch', *[None] * 3)
-        return jax.tree.map(lambda x, *ys: fn(axes[: x.ndim], x, *ys), part, *others)
+        return jax.tree.map(lambda x, *ys: fn(axes[: x.ndim], x, *ys), part, *parts)
 
     return jax.tree.map(
-        map_part, tree, *others, is_leaf=lambda part: isinstance(part, KeyValues)
+        map_part, tree, *trees, is_leaf=lambda part: isinstance(part, KeyValues)
     )
 
 

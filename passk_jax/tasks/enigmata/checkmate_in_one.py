@@ -4,7 +4,7 @@ import json
 import re
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
@@ -48,7 +48,7 @@ class CheckmateInOne(OneAnswer, FilePuzzle):
         for example in json.loads(records.read_text(file))['examples']:
             moves, mate = read_text(example['input']), read_text(example['target'])
             data = {'question': moves.strip(), 'answer': mate.strip()}
-            yield Found(data['question'], 'medium', data)
+            yield FileProblem(data['question'], 'medium', data)
 
 
 # A move's number, and marks of capture, check, mate, promotion and praise.

@@ -28,7 +28,7 @@ _LENGTHS = {
 _KPA_LENGTHS = (10, 10, 15)
 _KPA_BLOCKS = (4, 2, 3)
 # For each level, minimum and maximum of letters of the known plaintext.
-_KNOWN = ((120, 150), (80, 100), (80, 100))
+_KNOWN_LENGTHS = ((120, 150), (80, 100), (80, 100))
 
 _CIPHERS = 'Letters have the numbers A = 0 to Z = 25, modulo 26. The ciphers:\n' + (
     '\n'.join(f'- {cipher.name}: {cipher.rule}.' for cipher in ciphers.CIPHERS)
@@ -112,7 +112,7 @@ def _known_and_plaintext(
     all its letters. For other ciphers, the first is long enough to determine the key,
     up to equivalent keys.
     """
-    length, known_length = _KPA_LENGTHS[level], draws.between(*_KNOWN[level])
+    length, known_length = _KPA_LENGTHS[level], draws.between(*_KNOWN_LENGTHS[level])
     if cipher is PLAYFAIR:
         shown_text = sentences.words(draws, known_length, accept=ciphers.has_pairs)
         return ''.join(shown_text), ''.join(draws.shuffled(shown_text))[

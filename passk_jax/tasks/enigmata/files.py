@@ -20,7 +20,7 @@ from passk_jax.tasks.enigmata.splits import SPLITS
 _VALIDATION, _TEST = 10, 20
 
 
-class Found(NamedTuple):
+class FileProblem(NamedTuple):
     """A problem of a file.
 
     Attributes:
@@ -49,7 +49,7 @@ class FilePuzzle(AnyPuzzle):
     origin: ClassVar[str]
 
     @abc.abstractmethod
-    def problems(self, file: pathlib.Path) -> Iterable[Found]:
+    def problems(self, file: pathlib.Path) -> Iterable[FileProblem]:
         """Reads the problems of a file.
 
         Raises one of ``MALFORMED`` if the file is malformed.
@@ -98,8 +98,10 @@ def read_splits(
     return splits
 
 
-def _group_by_split(puzzle: FilePuzzle, home: pathlib.Path) -> dict[str, list[Found]]:
-    by_split: dict[str, list[Found]] = {split: [] for split in SPLITS}
+def _group_by_split(
+    puzzle: FilePuzzle, home: pathlib.Path
+) -> dict[str, list[FileProblem]]:
+    by_split: dict[str, list[FileProblem]] = {split: [] for split in SPLITS}
     seen: set[bytes] = set()
     # Files for tests come first, so that no other split has one of their groups.
     for name in (*puzzle.test_files, *puzzle.files):
@@ -126,7 +128,7 @@ def _split(puzzle: FilePuzzle, group: str) -> str:
     return 'train'
 
 
-def _read(puzzle: FilePuzzle, file: pathlib.Path) -> list[Found]:
+def _read(puzzle: FilePuzzle, file: pathlib.Path) -> list[FileProblem]:
     if not file.exists():
         raise InputError(
             f'puzzle {puzzle.name} reads {str(file)!r}, which is absent: '

@@ -1,7 +1,7 @@
 """FOLIO: whether a conclusion follows from premises, in English (arXiv:2209.00840)."""
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import LEVELS, OneAnswer, read_text
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong
@@ -58,7 +58,7 @@ class Folio(OneAnswer, FilePuzzle):
             question = f'{group}\nConclusion: {read_text(record["conclusion"]).strip()}'
             answer = _LABELS[record['label']]
             level = LEVELS[min(max(len(stripped) - 5, 0), 2)]
-            yield Found(group, level, {'question': question, 'answer': answer})
+            yield FileProblem(group, level, {'question': question, 'answer': answer})
 
 
 FOLIO = Folio()

@@ -5,7 +5,7 @@ import re
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata.boards import Board, Cell, Place, cells_by_place, lines_of
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import (
     LEVELS,
     Data,
@@ -56,7 +56,7 @@ class FullCrosswords(OneAnswer, FilePuzzle):
     )
 
     def usual(self, data, answer):
-        answer = spellings.bare(answer, stop=False, named=False)
+        answer = spellings.bare(answer, stop=False, label=False)
         if _denies(answer):
             return answer
         before, *parts = _DIRECTION.split(answer)
@@ -131,7 +131,7 @@ class FullCrosswords(OneAnswer, FilePuzzle):
             level = record['meta']['difficulty_level']
             if level not in LEVELS:
                 raise ValueError(f'level {level!r} is none of {list(LEVELS)}')
-            yield Found(data['question'], level, data)
+            yield FileProblem(data['question'], level, data)
 
 
 def _denies(answer: str) -> bool:

@@ -4,7 +4,7 @@ import json
 import re
 
 from passk_jax.tasks import records
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_ints, read_text
 from passk_jax.verifiers import spellings
 from passk_jax.verifiers.answers import Wrong, integer_list
@@ -69,7 +69,7 @@ class ListFunctions(OneAnswer, FilePuzzle):
             question = '\n'.join([first, *turns]).strip()
             answer = str(read_ints(json.loads(record['ideal'])))
             level = 'easy' if len(turns) > 4 else 'hard'
-            yield Found(first, level, {'question': question, 'answer': answer})
+            yield FileProblem(first, level, {'question': question, 'answer': answer})
 
 
 LIST_FUNCTIONS = ListFunctions()

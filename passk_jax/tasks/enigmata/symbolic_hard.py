@@ -3,7 +3,7 @@
 import re
 
 from passk_jax.tasks import arc_items, drawings
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import OneAnswer, read_text
 from passk_jax.verifiers import answers
 from passk_jax.verifiers.answers import Wrong
@@ -109,7 +109,7 @@ class SymbolicHard(OneAnswer, FilePuzzle):
                     'examples': task.content_hash,
                     'answer': grid_text(test.output),
                 }
-                yield Found(task.content_hash, level, data)
+                yield FileProblem(task.content_hash, level, data)
 
 
 SYMBOLIC_HARD = SymbolicHard()

@@ -27,7 +27,7 @@ _BLANK = 'Fill the following table'
 # A line of a table.
 _LINE = re.compile(r'\s*\|.*\|')
 # Signs after the name of a row, and signs before it.
-_NAMED = re.compile(r'[*"]{0,3}(?:->|:?\s*\||:|,|\t)')
+_AFTER_NAME = re.compile(r'[*"]{0,3}(?:->|:?\s*\||:|,|\t)')
 _BULLET = re.compile(r'(?:[-*•]|[0-9]{1,2}[.)])\s+')
 # Signs that may surround a cell.
 _AROUND_CELLS = ' \t*`"\'[]{}.:'
@@ -118,14 +118,14 @@ class ZebraLogic(Puzzle):
         """Finds the last table, with spaces at line ends, or else the last block."""
         response = response.translate(spellings.SIGNS).replace('│', '|')
         lines = [line.rstrip() for line in response.split('\n')]
-        whole = [
+        table_lines = [
             line if not line or _LINE.fullmatch(line) else 'other' for line in lines
         ]
-        if table := answers.last_table('\n'.join(whole)):
+        if table := answers.last_table('\n'.join(table_lines)):
             return table
         block = answers.last_block(response)
         written = [line for line in block.split('\n') if line.strip()]
-        if block[:1] in ('{', '[') or all(map(_NAMED.search, written)):
+        if block[:1] in ('{', '[') or all(map(_AFTER_NAME.search, written)):
             return block
         return answers.last_table('\n'.join(lines))
 
@@ -181,7 +181,7 @@ def _usual_rows(data: Data, answer: str) -> list[list[str]]:
     """
     names = [name.lower() for name in data['rows']]
     rows: list[list[str]] = []
-    text = spellings.bare(answer, stop=False, named=False).lower().replace('│', '|')
+    text = spellings.bare(answer, stop=False, label=False).lower().replace('│', '|')
     if text[:1] in ('{', '['):
         text = ' '.join(text.split()).replace('],', ']\n')
     for line in text.split('\n'):
@@ -190,7 +190,7 @@ def _usual_rows(data: Data, answer: str) -> list[list[str]]:
         elif line.strip(' {}'):
             line = _BULLET.sub('', line.strip())
             line = line.removeprefix('|').removesuffix('|')
-            name, *cells = _NAMED.split(line, maxsplit=1)
+            name, *cells = _AFTER_NAME.split(line, maxsplit=1)
             between = r'\|' if '|' in ''.join(cells) else '[,\t]'
             parts = [name, *(part for x in cells for part in re.split(between, x))]
             rows.append([' '.join(x.strip(_AROUND_CELLS).split()) for x in parts])

@@ -58,7 +58,7 @@ _INTEGER = re.compile(r'-?[0-9]{1,9}')
 _ASSIGNMENT = re.compile(r'([A-Z])=([0-9])')
 _SUM = re.compile(r'\s*([A-Z]+(?:\+[A-Z]+)+)=([A-Z]+)')
 _PATH = re.compile(r'\s*(\?(?:[-+*/]\?)+)=(-?[0-9]{1,6})')
-_GIVEN = re.compile(r':\s*((?:[0-9]{1,2}\s+){3}[0-9]{1,2})(?![0-9])')
+_FOUR_NUMBERS = re.compile(r':\s*((?:[0-9]{1,2}\s+){3}[0-9]{1,2})(?![0-9])')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -326,7 +326,7 @@ def _twenty_four(data: Data, answer: str) -> None:
 
     :func:`spellings.expression` reads its spellings.
     """
-    question = _GIVEN.search(data['question'])
+    question = _FOUR_NUMBERS.search(data['question'])
     if not question:
         raise Wrong('the question has no four numbers')
     value = expressions.evaluate(spellings.expression(answer, 24))
@@ -337,7 +337,7 @@ def _twenty_four(data: Data, answer: str) -> None:
 
 
 def _arithmetic(text: str) -> str:
-    return ''.join(spellings.operators(spellings.bare(text, named=False)).split())
+    return ''.join(spellings.operators(spellings.bare(text, label=False)).split())
 
 
 def _same(answer: object, gold: object) -> None:

@@ -159,8 +159,8 @@ def _check(data: Mapping[str, Any], answer: str) -> tuple[str, str] | str | None
     text = options[letters(options).index(gold)]
     if led := split_letter(answer, options):
         # (A) 5 is right for A only if 5 is its text.
-        others = ({led[0]} | chosen(led[1], options)) - {gold}
-        return f'chose {min(others)}, not {gold}' if others else (text, led[1])
+        wrong = ({led[0]} | chosen(led[1], options)) - {gold}
+        return f'chose {min(wrong)}, not {gold}' if wrong else (text, led[1])
     form = read(answer)
     if isinstance(form, Option) and form.letter != gold:
         return f'chose {form.letter}, not {gold}'

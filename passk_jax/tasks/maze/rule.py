@@ -123,7 +123,7 @@ def verdict(maze: str, response: str) -> Verdict:
 def _commands_with_moves(response: str) -> list[str]:
     """Returns the first LaTeX commands of an answer that have letters of moves."""
     commands = dict.fromkeys(_COMMAND.findall(extract_boxed(response)))
-    moving = [each for each in commands if not {*each.upper()}.isdisjoint(MOVES)]
+    moving = [x for x in commands if not {*x.upper()}.isdisjoint(MOVES)]
     return moving[:_MOST_COMMANDS]
 
 

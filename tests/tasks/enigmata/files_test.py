@@ -4,7 +4,7 @@ import pytest
 
 from passk_jax.tasks import records
 from passk_jax.tasks.enigmata import files
-from passk_jax.tasks.enigmata.files import FilePuzzle, Found
+from passk_jax.tasks.enigmata.files import FileProblem, FilePuzzle
 from passk_jax.tasks.enigmata.puzzle import LEVELS, OneAnswer
 from passk_jax.tasks.enigmata.splits import SPLITS
 
@@ -19,7 +19,7 @@ class _Sums(OneAnswer, FilePuzzle):
     def problems(self, file):
         for _, (first, second) in records.read_lines(file):
             data = {'question': f'{first} + {second}', 'answer': str(first + second)}
-            yield Found(str(first), LEVELS[second % 2], data)
+            yield FileProblem(str(first), LEVELS[second % 2], data)
 
 
 class _TestedSums(_Sums):

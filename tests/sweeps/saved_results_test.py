@@ -11,9 +11,9 @@ import pytest
 
 from passk_jax import sweep
 from passk_jax.errors import InputError
-from passk_jax.sweeps import kept_results, progress
-from passk_jax.sweeps.kept_results import KeptResults
+from passk_jax.sweeps import progress, saved_results
 from passk_jax.sweeps.rows import read_rows
+from passk_jax.sweeps.saved_results import SavedResults
 from tests import tiny
 from tests.sweeps import fakes
 from tests.sweeps.directories_test import finish, make_job
@@ -144,7 +144,7 @@ def test_each_change_of_the_users_files_is_noticed(tmp_path):
         dataclasses.replace(make_job(tmp_path, f'a_seed{s}', seed=s), sources=sources)
         for s, sources in enumerate([{'a.py': '1', 'b.py': '2'}, {'a.py': '1'}])
     )
-    kept = KeptResults(tmp_path, 'x')
+    kept = SavedResults(tmp_path, 'x')
     for job in (first, second):
         finish(job)
     kept.add([first])
@@ -163,30 +163,30 @@ def test_a_run_that_began_with_another_version_is_not_kept(tmp_path):
     finish(job)
     (job.run.directory / 'sources.json').write_text('{"a.py": {"a.py": "1"}}')
     with pytest.raises(InputError, match=r"\['a.py'\] of 'a.py' changed since the run"):
-        KeptResults(tmp_path, 'x').add([job])
+        SavedResults(tmp_path, 'x').add([job])
     assert not files_of(tmp_path)
 
 
 def test_results_without_digests_are_read_with_a_warning(tmp_path, monkeypatch):
     job, warnings = make_job(tmp_path), []
     finish(job)
-    kept = KeptResults(tmp_path, 'x')
+    kept = SavedResults(tmp_path, 'x')
     kept.add([job])
     assert b'sources' not in files_of(tmp_path)['x.configs.json']
     monkeypatch.setattr(
-        kept_results.logging, 'log_first_n', lambda *args: warnings.append(args)
+        saved_results.logging, 'log_first_n', lambda *args: warnings.append(args)
     )
     (attached,) = kept.attach([job])
-    assert (bool(attached.kept_rows), warnings) == (True, [])
+    assert (bool(attached.saved_rows), warnings) == (True, [])
     (attached,) = kept.attach([dataclasses.replace(job, sources={'a.py': '1'})])
-    assert attached.kept_rows
+    assert attached.saved_rows
     assert warnings[0][-1] == ['a.py']
 
 
 def test_another_config_is_refused_that_began_before_there_were_results(tmp_path):
     first, second = (make_job(tmp_path, f'a_seed{s}', seed=s) for s in (0, 1))
     second = dataclasses.replace(second, config={'init': {}, 'loss': 2})
-    kept = KeptResults(tmp_path, 'x')
+    kept = SavedResults(tmp_path, 'x')
     assert kept.attach([first]) == [first]
     assert kept.attach([second]) == [second]
     for job in (first, second):
@@ -202,7 +202,7 @@ def test_another_config_is_refused_that_began_before_there_were_results(tmp_path
 def test_a_stage_without_the_next_is_not_kept(tmp_path):
     first = make_job(tmp_path, last=False)
     then = make_job(tmp_path, 'a_seed0_then', previous='a_seed0')
-    kept = KeptResults(tmp_path, 'x')
+    kept = SavedResults(tmp_path, 'x')
     finish(first)
     kept.add([first, then])
     assert not files_of(tmp_path)
@@ -295,7 +295,7 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
     times, finished, tmp_path, monkeypatch, capsys, main
 ):
     """Tried again with every stage, and at the end."""
-    add, failures = KeptResults.add, []
+    add, failures = SavedResults.add, []
 
     def full(self, jobs, *, of):
         if of.run.arm == 'pass_at_k' and of.run.seed == 0 and len(failures) < times:
@@ -303,7 +303,7 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         add(self, jobs, of=of)
 
-    monkeypatch.setattr(KeptResults, 'add', full)
+    monkeypatch.setattr(SavedResults, 'add', full)
     assert main() == (times > 1)
     out, err = capsys.readouterr()
     assert 'pass_at_k_seed0: its results could not be kept: [Errno 28] No space' in err
@@ -341,7 +341,7 @@ def test_the_lock_is_one_that_a_network_file_system_has(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, 'flock', flock)
     job = make_job(tmp_path)
     finish(job)
-    KeptResults(tmp_path, 'x').add([job])
+    SavedResults(tmp_path, 'x').add([job])
     assert len(locked) == 1
 
 
@@ -360,7 +360,7 @@ def test_the_files_do_not_depend_on_who_wrote_last(tmp_path):
         for job in order:
             # Add as a sweep of this seed alone would.
             of_seed = [other for other in jobs if other.run.seed == job.run.seed]
-            KeptResults(directory, 'x').add(of_seed, of=job)
+            SavedResults(directory, 'x').add(of_seed, of=job)
         written.append(files_of(directory))
     assert written[0] == written[1] == written[2]
     rows = read_rows(tmp_path / '1' / 'x.jsonl.gz')
@@ -372,12 +372,12 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     jobs = [make_job(tmp_path, f'a_seed{seed}', seed=seed) for seed in (0, 1, 2)]
     for job in jobs:
         finish(job, pass_at_1=job.run.seed / 10)
-    kept = KeptResults(tmp_path, 'x')
+    kept = SavedResults(tmp_path, 'x')
     for job in reversed(jobs):
         kept.add([job], of=job)
     assert kept.seeds() == {0, 1, 2}
     seen = kept.attach(jobs)
-    assert [{row['pass_at_1'] for row in job.kept_rows} for job in seen] == [
+    assert [{row['pass_at_1'] for row in job.saved_rows} for job in seen] == [
         {0.0},
         {0.1},
         {0.2},

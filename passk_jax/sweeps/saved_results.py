@@ -41,7 +41,7 @@ _OF_A_RUN = ('seed', 'init.checkpoint')
 _SOURCES = 'sources'
 
 
-class KeptResults:
+class SavedResults:
     """The result files of a sweep; several sweeps of this name may write at once.
 
     Args:
@@ -60,14 +60,14 @@ class KeptResults:
         self._rows, self._configs = self.paths
 
     def attach(self, jobs: Sequence[Job]) -> list[Job]:
-        """Attaches kept results to the jobs that have them; returns all jobs.
+        """Attaches saved results to the jobs that have them; returns all jobs.
 
-        A stage's results count only if the results of all stages are kept, because a
+        A stage's results count only if the results of all stages are saved, because a
         later stage needs the checkpoint of an earlier one. If an evaluation is missing
         or repeated, the results are ignored if the run's directory is complete.
 
         Raises:
-            InputError: kept results of any seed came from another configuration or
+            InputError: saved results of any seed came from another configuration or
                 from other versions of the user's Python files; an evaluation is missing
                 or repeated, and the run's directory is not complete; or runs of one
                 seed began with different policies.
@@ -80,7 +80,7 @@ class KeptResults:
         for job in jobs:
             if all(other.name in rows for other in _chain(job, jobs)):
                 check_same_start(job, rows, jobs)
-                job = dataclasses.replace(job, kept_rows=tuple(rows[job.name]))
+                job = dataclasses.replace(job, saved_rows=tuple(rows[job.name]))
             attached.append(job)
         return attached
 
@@ -103,7 +103,7 @@ class KeptResults:
         new = [
             job
             for job in looked_at
-            if not job.kept_rows and all(is_done(other) for other in _chain(job, jobs))
+            if not job.saved_rows and all(is_done(other) for other in _chain(job, jobs))
         ]
         if not new:
             return
@@ -183,7 +183,7 @@ class KeptResults:
         """Drops incomplete rows; raises if the run's directory is incomplete, too."""
         if job.name not in rows or not (lacks := lacking(job, rows[job.name])):
             return
-        if not is_done(dataclasses.replace(job, kept_rows=())):
+        if not is_done(dataclasses.replace(job, saved_rows=())):
             raise InputError(
                 f'the results {self._rows} have {lacks} of run {job.name}, and must '
                 'have one: mend them, or take its rows out to run it again'
