@@ -154,8 +154,8 @@ def copy_bandwidth(size: int, *, repetitions: int) -> float:
     many = functools.partial(
         jax.lax.fori_loop, 0, 8, lambda _, y: jax.lax.optimization_barrier(y + 1)
     )
-    found = timed(lambda x: (many(x),), x, repetitions=repetitions, donate=(0,))
-    return 8 * 2 * x.nbytes / found.seconds
+    timing = timed(lambda x: (many(x),), x, repetitions=repetitions, donate=(0,))
+    return 8 * 2 * x.nbytes / timing.seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,8 +237,8 @@ class Model:
             donate=(2, 3),
             profile=self.profile,
         )
-        own = batch.response_tokens + DECODE_STEPS / 2
-        slots = batch.prompts * batch.prompt_tokens + batch.sequences * own
+        response_slots = batch.response_tokens + DECODE_STEPS / 2
+        slots = batch.prompts * batch.prompt_tokens + batch.sequences * response_slots
         size = jnp.dtype(arch.dtype).itemsize
         bytes_read = size * (
             token_flops(arch) // 2
@@ -246,7 +246,9 @@ class Model:
             + 2 * arch.num_layers * arch.num_kv_heads * arch.head_dim * slots
         )
         needed = flops.decode_flops(
-            arch, sequences=batch.sequences, context_tokens=batch.prompt_tokens + own
+            arch,
+            sequences=batch.sequences,
+            context_tokens=batch.prompt_tokens + response_slots,
         )
         return timing, bytes_read, needed
 
@@ -339,8 +341,8 @@ class Model:
             )
             jax.block_until_ready(rollouts)
             seconds.append(time.perf_counter() - start)
-        found, *_ = jax.jit(self._log_probs)(self.params, rollouts)
-        gap = jnp.abs(found - rollouts.untruncated_log_probs)
+        log_probs, *_ = jax.jit(self._log_probs)(self.params, rollouts)
+        gap = jnp.abs(log_probs - rollouts.untruncated_log_probs)
         median = statistics.median(seconds[1:])
         timing = Timing(median, seconds[0] - median, rollouts)
         return timing, {'gap_mean': float(gap.mean()), 'gap_max': float(gap.max())}
@@ -351,13 +353,15 @@ class Model:
         )
 
     def _flops(self, batch: Batch, response_tokens: int | None = None) -> float:
-        asked = batch.response_tokens if response_tokens is None else response_tokens
+        num_tokens = (
+            batch.response_tokens if response_tokens is None else response_tokens
+        )
         return flops.model_flops(
             self.policy.arch,
             num_prompts=batch.prompts,
             num_rollouts=batch.rollouts,
             prompt_tokens=batch.prompt_tokens,
-            response_tokens=asked,
+            response_tokens=num_tokens,
         )
 
 

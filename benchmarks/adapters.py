@@ -76,10 +76,10 @@ def sample(side: str, work: Work) -> None:
     key = step_key(seed=0, purpose=Purpose.ROLLOUTS, step=0)
     for report in worker.repetitions({'jax': jax.__version__}):
         weights = WEIGHTS[side](policy, params)
-        found = plain_loop.sample(
+        rollouts = plain_loop.sample(
             policy, weights, ours.make_prompts(work), key, request
         )
-        report['tokens'] = int(jax.block_until_ready(found).lengths.sum())
+        report['tokens'] = int(jax.block_until_ready(rollouts).lengths.sum())
 
 
 def update(side: str, work: Work) -> None:
@@ -97,14 +97,14 @@ def update(side: str, work: Work) -> None:
     params = policies.init_params(policy, jax.random.key(0), mesh)
     weights = split_weights(policy, params)
     state = states.init_state(policy, optimizer, weights.trained, mesh)
-    rollouts, advantages = ours.given(work)
+    rollouts, advantages = ours.draw_rollouts(work)
     for report in worker.repetitions({'jax': jax.__version__}):
         state, metrics = learner(state, rollouts, advantages, None, weights.frozen)
         jax.block_until_ready(metrics)
         report['tokens'] = work.new_tokens
         # Parameters, optimizer, and a gradient as large as the trained parameters.
-        held = jax.tree.leaves((weights.frozen, state, state.params))
-        report['state'] = sum(x.nbytes for x in held)
+        arrays = jax.tree.leaves((weights.frozen, state, state.params))
+        report['state'] = sum(x.nbytes for x in arrays)
 
 
 JOBS: Mapping[str, tuple[Callable[[str, Work], None], tuple[str, ...], Work]] = {
@@ -123,9 +123,9 @@ def compare(job: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
     ]
     with sides.started(all_sides, core=args.core):
         answers: Any = sides.alternate(all_sides, repetitions=args.repetitions)
-    for name, found in answers.items():
-        if 'state' in found[0]:
-            size = found[0]['state'] / 1e6
+    for name, reports in answers.items():
+        if 'state' in reports[0]:
+            size = reports[0]['state'] / 1e6
             print(f'{name}: {size:.1f} MB of weights, moments and gradient')
     return sides.rows(job, answers, base=names[0])
 

@@ -85,17 +85,17 @@ def measure(name: str, *, count: int, repetitions: int) -> str:
         lambda: verify(puzzle, rule, problems, responses)[0],
         read,
     )
-    first, found = zip(*(timed(side) for side in sides), strict=True)
-    if not np.array_equal(found[0], found[1]):
+    first, verdicts = zip(*(timed(side) for side in sides), strict=True)
+    if not np.array_equal(verdicts[0], verdicts[1]):
         raise SystemExit(
             f'{name}: the verdicts on arrays differ from those of the host'
         )
     rounds = [[timed(side)[0] for side in sides] for _ in range(repetitions)]
     host, arrays, reading = (
-        statistics.median(each) for each in zip(*rounds, strict=True)
+        statistics.median(times) for times in zip(*rounds, strict=True)
     )
     return (
-        f'| {name} | {found[0].mean():.2f} | {host:.3f} | {arrays:.3f} | '
+        f'| {name} | {verdicts[0].mean():.2f} | {host:.3f} | {arrays:.3f} | '
         f'{arrays / host:.2f} | {reading / host:.2f} | {first[1]:.1f} |'
     )
 

@@ -24,23 +24,23 @@ def directory() -> pathlib.Path:
     return pathlib.Path(cache) / 'passk_jax' / 'benchmarks'
 
 
-def python_of(peer: str, given: str = '') -> str:
+def python_of(peer: str, path: str = '') -> str:
     """Returns the python of a peer.
 
     The first call makes its environment, in minutes and 1.5 GB.
 
     Args:
         peer: a name of :data:`REQUIREMENTS`.
-        given: a python that has what the peer needs; ``''``: the environment's.
+        path: a python that has what the peer needs; ``''``: the environment's.
 
     Raises:
         ValueError: there is no such python.
     """
-    if given:
-        found = shutil.which(given)
-        if found is None:
-            raise ValueError(f'{given!r} is no python: give a path, or leave it out')
-        return found
+    if path:
+        executable = shutil.which(path)
+        if executable is None:
+            raise ValueError(f'{path!r} is no python: give a path, or leave it out')
+        return executable
     home = directory() / peer
     python = home / 'bin' / 'python'
     # Written last, so an installation that failed is tried again.

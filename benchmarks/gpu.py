@@ -148,15 +148,15 @@ def decode_row(model: Model, batch: Batch, ceilings: Ceilings) -> Fields:
         'gigabytes_counted': bytes_read / 1e9,
         'of_copy_bandwidth': bytes_read / seconds / ceilings.bandwidth,
         'of_floor': floor / seconds,
-        **_rest(timing),
+        **_common_fields(timing),
     }
 
 
 def compute_row(
-    what: str, batch: Batch, found: tuple[Timing, float], ceilings: Ceilings
+    what: str, batch: Batch, measured: tuple[Timing, float], ceilings: Ceilings
 ) -> Fields:
     """Makes a row of a program that FLOPs bound."""
-    timing, needed = found
+    timing, needed = measured
     tokens = batch.prompts * batch.prompt_tokens
     if what != 'prefill':
         tokens += batch.sequences * batch.response_tokens
@@ -167,7 +167,7 @@ def compute_row(
         'tokens_per_second': tokens / timing.seconds,
         'teraflops': needed / timing.seconds / 1e12,
         'of_matmul': needed / timing.seconds / ceilings.flops,
-        **_rest(timing),
+        **_common_fields(timing),
     }
 
 
@@ -180,15 +180,15 @@ def sampler_row(model: Model, batch: Batch) -> Fields:
         'ms': 1e3 * timing.seconds,
         'tokens_per_second': batch.sequences * batch.response_tokens / timing.seconds,
         **gaps,
-        **_rest(timing),
+        **_common_fields(timing),
     }
 
 
-def _rest(timing: Timing) -> Fields:
+def _common_fields(timing: Timing) -> Fields:
     stats = jax.devices()[0].memory_stats() or {}
     peak = stats.get('peak_bytes_in_use', 0) / 2**30
-    found = {'compile_seconds': timing.compile_seconds, 'peak_gib_so_far': peak}
-    return {**found, 'kernels': timing.kernels} if timing.kernels else found
+    fields = {'compile_seconds': timing.compile_seconds, 'peak_gib_so_far': peak}
+    return {**fields, 'kernels': timing.kernels} if timing.kernels else fields
 
 
 def rows_of(
@@ -254,7 +254,7 @@ def measure(args: argparse.Namespace) -> Fields:
         else {name: PUBLISHED[name] for name in args.models}
     )
     rows: list[Fields] = []
-    found = {
+    record = {
         'device': jax.devices()[0].device_kind,
         'jax': jax.__version__,
         'flags': os.environ.get('XLA_FLAGS', ''),
@@ -268,10 +268,10 @@ def measure(args: argparse.Namespace) -> Fields:
             rows.append({'model': name, **row})
             print(json.dumps(rows[-1]), flush=True)
             if args.json:
-                atomic_write_text(args.json, json.dumps(found) + '\n')
+                atomic_write_text(args.json, json.dumps(record) + '\n')
     if not rows:
         raise SystemExit(f'--rows={args.rows.pattern} is found in no row')
-    return found
+    return record
 
 
 def table(rows: Sequence[Fields]) -> str:
@@ -308,9 +308,9 @@ def main() -> None:
     parser.add_argument('--json', default='', help='file for the last line too')
     parser.add_argument('--small', action='store_true', help='only see that it runs')
     args = parser.parse_args()
-    found = measure(args)
-    print(table(found['rows']))
-    print(json.dumps(found))
+    record = measure(args)
+    print(table(record['rows']))
+    print(json.dumps(record))
 
 
 if __name__ == '__main__':

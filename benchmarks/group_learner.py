@@ -56,8 +56,8 @@ def measure(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
             answers = sides.alternate(both, repetitions=args.repetitions)
         gap, parameter = gradient_gap(*files)
     print(f'gradients differ by at most {gap:.1e} of their norm ({parameter})')
-    for each in answers.values():
-        for answer in each:
+    for reports in answers.values():
+        for answer in reports:
             answer['tokens'] = work.new_tokens
     return sides.rows(f'update{name}', answers, base='repeated')
 
@@ -73,8 +73,8 @@ def main() -> None:
     args = parser.parse_args()
     work = works.small(works.GROUPS) if args.small else works.GROUPS
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
-    for name, each in works.with_vocabularies(work):
-        print(sides.table([sides.HEAD, *measure(name, each, args)]), flush=True)
+    for name, variant in works.with_vocabularies(work):
+        print(sides.table([sides.HEAD, *measure(name, variant, args)]), flush=True)
     print(
         f'targets: at least {TARGET} x, gradients equal to {TARGET_GRADIENT} of their '
         'norm'

@@ -77,9 +77,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.attention:
         for dtype in args.products.split(','):
-            whole, half = time_attention(dtype)
-            ratio = half / whole
-            print(f'{dtype}: {whole:.1f} CPU ms, int8 {half:.1f}, ratio {ratio:.2f}')
+            full, half = time_attention(dtype)
+            ratio = half / full
+            print(f'{dtype}: {full:.1f} CPU ms, int8 {half:.1f}, ratio {ratio:.2f}')
         return
     setup = make_setup(_configured(args))
     params = _read_params(setup, args)
@@ -140,9 +140,9 @@ def measure(
     prompts = sharding.place(setup.mesh, batch.prompts)
     reference, followed = None, None
     dtypes = args.products.split(',')
-    for dtype, held in ((x, held) for x in dtypes for held in (x, 'int8')):
+    for dtype, cache_dtype in ((x, y) for x in dtypes for y in (x, 'int8')):
         arch = dataclasses.replace(setup.policy.arch, dtype=dtype)
-        quantizes = held == 'int8'
+        quantizes = cache_dtype == 'int8'
         policy = dataclasses.replace(setup.policy, arch=arch, quantizes_cache=quantizes)
         rollouts, seconds = _draw(setup, policy, params, prompts, args)
         reference = reference or rollouts
@@ -153,7 +153,7 @@ def measure(
         error = np.abs(log_probs - followed[0])[seen]
         yield (
             dtype,
-            held,
+            cache_dtype,
             f'{error.mean():.2e}',
             f'{error.max():.2e}',
             f'{(best != followed[1])[seen].mean():.2%}',
@@ -201,12 +201,12 @@ def _follow(
         hidden, cache = carry
         logits = policies.logits(policy, params, hidden)
         chosen = jnp.take_along_axis(logits, token[..., None], -1)[..., 0]
-        found = chosen - jax.nn.logsumexp(logits, axis=-1), logits.argmax(axis=-1)
-        return policies.decode(policy, params, token, prefix, cache), found
+        outputs = chosen - jax.nn.logsumexp(logits, axis=-1), logits.argmax(axis=-1)
+        return policies.decode(policy, params, token, prefix, cache), outputs
 
     begin = hidden, policies.empty_cache(policy, **sizes)
-    _, found = jax.lax.scan(step, begin, jnp.moveaxis(tokens, 2, 0))
-    log_probs, best = (jnp.moveaxis(x, 0, 2) for x in found)
+    _, outputs = jax.lax.scan(step, begin, jnp.moveaxis(tokens, 2, 0))
+    log_probs, best = (jnp.moveaxis(x, 0, 2) for x in outputs)
     return log_probs, best
 
 
@@ -247,12 +247,12 @@ def time_attention(dtype: str, *, repetitions: int = 15) -> tuple[float, float]:
     sides = [(cache, prefix), tuple(map(jax.jit(quantize), (cache, prefix)))]
     seconds: list[list[float]] = [[], []]
     for _ in range(repetitions + 1):
-        for (keys, prompts), found in zip(sides, seconds, strict=True):
+        for (keys, prompts), times in zip(sides, seconds, strict=True):
             start = time.process_time()
             jax.block_until_ready(attend(query, keys, seen, prompts, seen_prefix))
-            found.append(time.process_time() - start)
+            times.append(time.process_time() - start)
     # The first compiles.
-    without, with_int8 = (1e3 * float(np.median(found[1:])) for found in seconds)
+    without, with_int8 = (1e3 * float(np.median(times[1:])) for times in seconds)
     return without, with_int8
 
 

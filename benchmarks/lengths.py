@@ -52,15 +52,15 @@ def forced(*quantiles: Callable[[jax.Array], jax.Array]) -> Iterator[None]:
     def uniforms(row_keys: jax.Array, positions: jax.Array) -> jax.Array:
         of_row = jax.vmap(jax.vmap(lambda key: jax.random.uniform(key)))(row_keys)
         ends = [positions + 1 >= quantile(of_row) for quantile in quantiles]
-        found = uniforms_of(row_keys, positions)
-        return jnp.stack([*jnp.moveaxis(found, -1, 0), *ends], axis=-1)
+        token_uniforms = uniforms_of(row_keys, positions)
+        return jnp.stack([*jnp.moveaxis(token_uniforms, -1, 0), *ends], axis=-1)
 
     def choose(logits, uniforms, settings, **static):
         choice = distribution.choose(logits, uniforms[..., :2], settings, **static)
-        others = jnp.where(choice.tokens == STOP, OTHER, choice.tokens)
+        unstopped = jnp.where(choice.tokens == STOP, OTHER, choice.tokens)
         number = settings.temperature.astype(jnp.int32) - 1
         ends = jnp.take(uniforms[..., 2:], number, axis=-1, mode='clip')
-        tokens = jnp.where(ends > 0, STOP, others)
+        tokens = jnp.where(ends > 0, STOP, unstopped)
         return dataclasses.replace(choice, tokens=tokens)
 
     with (

@@ -121,9 +121,9 @@ def plain(
     """Samples in the plain loop and hands all responses over at its end."""
     request = plain_loop.checked_request(policy, **settings)
     decoding_weights = policies.decoding_weights(policy, params)
-    found = plain_loop.sample(policy, decoding_weights, prompts, key, request)
-    on_ended(gather(found, np.ones(found.lengths.shape, bool)))
-    return found
+    rollouts = plain_loop.sample(policy, decoding_weights, prompts, key, request)
+    on_ended(gather(rollouts, np.ones(rollouts.lengths.shape, bool)))
+    return rollouts
 
 
 SAMPLERS: Mapping[str, Callable[..., Rollouts]] = {
@@ -149,7 +149,7 @@ def act(args: argparse.Namespace) -> None:
     watch = mock.patch.object(host.Decoding, 'finish', counted)
     with lengths.forced(LENGTHS[args.lengths]), watch:
         for report in worker.repetitions({'jax': jax.__version__}):
-            found = SAMPLERS[args.side](
+            rollouts = SAMPLERS[args.side](
                 policy,
                 params,
                 ours.make_prompts(work),
@@ -162,7 +162,7 @@ def act(args: argparse.Namespace) -> None:
                 **more,
             )
             verdicts.wait()
-            tokens, ends = jax.device_get((found.tokens, found.lengths))
+            tokens, ends = jax.device_get((rollouts.tokens, rollouts.lengths))
             # Without a schedule all rows wait for the longest response.
             waited = work.sequences * int(ends.max())
             report['rows'] = rows.pop() if rows else waited
@@ -182,12 +182,14 @@ def compare(name: str, work: Work, args: argparse.Namespace) -> list[list[str]]:
         ]
         with sides.started(both, core=args.core):
             answers = sides.alternate(both, repetitions=args.repetitions)
-    if len({answer['digest'] for found in answers.values() for answer in found}) > 1:
+    if len({x['digest'] for reports in answers.values() for x in reports}) > 1:
         raise RuntimeError(f'the sides sampled different tokens of {name} lengths')
     size = f'{work.prompts} x {work.rollouts}, limit {work.response_tokens}'
     table = sides.rows(f'{name}, {size}, V {work.vocab}', answers, base='plain')
-    for row, found in zip(table, answers.values(), strict=True):
-        row.append(f'{sides.median(found, "rows") / sides.median(found, "tokens"):.2f}')
+    for row, reports in zip(table, answers.values(), strict=True):
+        row.append(
+            f'{sides.median(reports, "rows") / sides.median(reports, "tokens"):.2f}'
+        )
     return table
 
 

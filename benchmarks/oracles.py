@@ -70,10 +70,14 @@ def report(
     rows = list(changed(golds, changes))
     pairs = [(gold, answer) for _, gold, answer in rows]
     ours = [verdict.correct for verdict in mathematics.compare(pairs, pool=pools[0])]
-    theirs = [judged.correct for judged in pools[1].judge(pairs)] if pools[1:] else ours
+    peer_judgments = (
+        [judged.correct for judged in pools[1].judge(pairs)] if pools[1:] else ours
+    )
     counts = collections.Counter(name for name, _, _ in rows)
     good, peers, failures = collections.Counter(), collections.Counter(), {}
-    for (name, gold, answer), our, their in zip(rows, ours, theirs, strict=True):
+    for (name, gold, answer), our, their in zip(
+        rows, ours, peer_judgments, strict=True
+    ):
         good[name] += our == right
         peers[name] += their == right
         if our != right:
@@ -84,8 +88,8 @@ def report(
     ]
     total = f'| all | {len(rows)} | {sum(good.values())} | {sum(peers.values())} |'
     share = f'{100 * sum(good.values()) / len(rows):.3f} %'
-    shown = [f'  {name}: {len(some)}: {some[:6]}' for name, some in failures.items()]
-    return '\n'.join([*lines, total, share, *shown])
+    examples = [f'  {name}: {len(some)}: {some[:6]}' for name, some in failures.items()]
+    return '\n'.join([*lines, total, share, *examples])
 
 
 def main() -> None:

@@ -129,10 +129,10 @@ def write_model(work: Work, directory: pathlib.Path) -> None:
 def check(policy: Policy, params: Params, work: Work) -> list[float]:
     """Computes log-probabilities of ``works.check_tokens``, summed over a response."""
     tokens = jnp.asarray(works.check_tokens(work))[:, None]
-    found, *_ = policies.token_log_probs(
+    log_probs, *_ = policies.token_log_probs(
         policy, params, make_prompts(work), tokens, temperature=1.0
     )
-    return found.sum((1, 2)).tolist()
+    return log_probs.sum((1, 2)).tolist()
 
 
 @dataclasses.dataclass
@@ -215,7 +215,7 @@ def repeat_prompts(rollouts: Rollouts) -> Rollouts:
 
 def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
     """Updates once per repetition; first writes the gradient to ``ours.gradient``."""
-    rollouts, advantages = given(ours.work)
+    rollouts, advantages = draw_rollouts(ours.work)
     if repeated:
         rollouts = repeat_prompts(rollouts)
         advantages = advantages.reshape(-1, 1)
@@ -229,7 +229,7 @@ def learn(ours: Ours, ready: dict[str, Any], *, repeated: bool) -> None:
         report['loss'] = float(jax.block_until_ready(metrics)['loss'])
 
 
-def given(work: Work) -> tuple[Rollouts, jax.Array]:
+def draw_rollouts(work: Work) -> tuple[Rollouts, jax.Array]:
     """Draws random responses and advantages."""
     draw = np.random.default_rng(2)
     shape = (work.prompts, work.rollouts, work.response_tokens)

@@ -70,13 +70,13 @@ def measure(side: str, args: argparse.Namespace) -> tuple[float, float]:
         params = policies.init_params(policy, jax.random.key(0), mesh)
         state = states.init_state(policy, update.optimizer, params, mesh)
         rollouts, advantages = make_rollouts(args)
-        taken = 0.0
+        seconds = 0.0
         for step in range(1 + args.steps):
             begun = time.process_time()
             state, metrics = update(state, rollouts, advantages)
             jax.block_until_ready((state, metrics))
-            taken += (time.process_time() - begun) if step else 0.0
-    return taken / args.steps, float(metrics['padding'])
+            seconds += (time.process_time() - begun) if step else 0.0
+    return seconds / args.steps, float(metrics['padding'])
 
 
 def make_policy(num_layers: int) -> Policy:

@@ -127,8 +127,8 @@ def _list_change(change: Callable[[list[str]], list[str]]) -> Perturbation:
         ):
             return None
         items = [item.strip() for item in text.split(',')]
-        others = change(list(items))
-        return ', '.join(others) if others != items else None
+        changed = change(list(items))
+        return ', '.join(changed) if changed != items else None
 
     return perturb
 
@@ -212,7 +212,7 @@ def _rows(gold: str) -> str | None:
 
 
 def _unit(gold: str) -> str | None:
-    others = {
+    replacements = {
         'cm': 'km',
         'feet': 'miles',
         'inches': 'feet',
@@ -227,7 +227,7 @@ def _unit(gold: str) -> str | None:
     )
     if not match or re.search(r'\^', gold[match.end() :]):
         return None
-    return gold.replace(match[0], rf'\text{{ {others[match[1]]}}}')
+    return gold.replace(match[0], rf'\text{{ {replacements[match[1]]}}}')
 
 
 def _variable(gold: str) -> str | None:

@@ -148,8 +148,11 @@ def alternate(
     for count in range(WARM_UPS + repetitions):
         for side in sides:
             answers[side.name].append(side.run())
-            said = f'{side.name} {count - WARM_UPS + 1}/{repetitions}'
-            print(f'{said}: {answers[side.name][-1]["cpu"]:.3f} CPU s', file=sys.stderr)
+            progress = f'{side.name} {count - WARM_UPS + 1}/{repetitions}'
+            print(
+                f'{progress}: {answers[side.name][-1]["cpu"]:.3f} CPU s',
+                file=sys.stderr,
+            )
     return answers
 
 
@@ -276,10 +279,12 @@ def beside(
         ]
         with started(both, core=args.core) as ready:
             answers = alternate(both, repetitions=args.repetitions)
-    found = gap(ready['passk_jax']['check'], ready[peer]['check'])
+    difference = gap(ready['passk_jax']['check'], ready[peer]['check'])
     name = name or job
-    said = [f'{name}: sides agree on log-probabilities of responses to {found:.1e}']
-    return rows(name, answers, base=peer), said
+    lines = [
+        f'{name}: sides agree on log-probabilities of responses to {difference:.1e}'
+    ]
+    return rows(name, answers, base=peer), lines
 
 
 def add_peer_arguments(parser: argparse.ArgumentParser, *, packages: str) -> None:

@@ -104,50 +104,54 @@ def figures(analysis: Analysis) -> dict[str, Any]:
     Those of traffic are missing if the program needs more memory than there is.
     """
     memory, costs = analysis.memory, analysis.costs
-    found: dict[str, Any] = {
+    record: dict[str, Any] = {
         'flops': analysis.flops,
         'arguments': memory.arguments,
         'temporaries': memory.temporaries,
         'limit': memory.limit,
     }
     if costs is not None:
-        found['traffic'] = costs.memory
-        found['unknown_loops'] = costs.unknown_loops
-        found['collectives'] = {
+        record['traffic'] = costs.memory
+        record['unknown_loops'] = costs.unknown_loops
+        record['collectives'] = {
             kind: [x.count, x.size] for kind, x in costs.collectives.items()
         }
-    return found
+    return record
 
 
-def rows(found: Mapping[str, Mapping[str, Any]], job: Job) -> list[list[str]]:
+def rows(measured: Mapping[str, Mapping[str, Any]], job: Job) -> list[list[str]]:
     """Makes the rows of the table: a column per side, with figures of one chip."""
-    kinds = sorted({kind for x in found.values() for kind in x.get('collectives', ())})
-    columns = [_column(x, job, kinds) for x in found.values()]
+    kinds = sorted(
+        {kind for x in measured.values() for kind in x.get('collectives', ())}
+    )
+    columns = [_column(x, job, kinds) for x in measured.values()]
     labels = columns[0]
     return [
-        ['a chip', *found],
+        ['a chip', *measured],
         *([x, *(column[x] for column in columns)] for x in labels),
     ]
 
 
-def _column(found: Mapping[str, Any], job: Job, kinds: Sequence[str]) -> dict[str, str]:
-    per_token = found['flops'] * job.num_devices / job.num_tokens
-    traffic, collectives = found.get('traffic'), found.get('collectives', {})
+def _column(
+    measured: Mapping[str, Any], job: Job, kinds: Sequence[str]
+) -> dict[str, str]:
+    per_token = measured['flops'] * job.num_devices / job.num_tokens
+    traffic, collectives = measured.get('traffic'), measured.get('collectives', {})
     return {
-        'FLOP': table.decimal(found['flops']),
+        'FLOP': table.decimal(measured['flops']),
         'FLOP a response token': table.decimal(per_token),
-        'arguments': f'{found["arguments"] / GIB:.2f} GiB',
-        'temporaries': f'{found["temporaries"] / GIB:.2f} GiB',
+        'arguments': f'{measured["arguments"] / GIB:.2f} GiB',
+        'temporaries': f'{measured["temporaries"] / GIB:.2f} GiB',
         'memory traffic': '-' if traffic is None else f'{table.decimal(traffic)}B',
         **{kind: _collective(collectives.get(kind)) for kind in kinds},
-        'CPU seconds to compile': f'{found["cpu"]:.0f}',
+        'CPU seconds to compile': f'{measured["cpu"]:.0f}',
     }
 
 
-def _collective(found: Sequence[float] | None) -> str:
-    if found is None:
+def _collective(traffic: Sequence[float] | None) -> str:
+    if traffic is None:
         return '-'
-    count, size = found
+    count, size = traffic
     return f'{count:,.0f} x, {table.decimal(size)}B'
 
 
@@ -210,14 +214,14 @@ def main() -> None:
         args.prompt_tokens,
         args.response_tokens,
     )
-    found = {}
+    measured = {}
     for name in args.sides:
         peers = name == 'tunix'
         python = environments.python_of(name, args.python) if peers else sys.executable
-        found[name] = measure(name, job, python)
-        print(f'{name}: {found[name]["cpu"]:.0f} CPU s', file=sys.stderr, flush=True)
+        measured[name] = measure(name, job, python)
+        print(f'{name}: {measured[name]["cpu"]:.0f} CPU s', file=sys.stderr, flush=True)
     print(f'{job}\njax {jax.__version__}, {_versions()}\n')
-    print(table.render(rows(found, job)))
+    print(table.render(rows(measured, job)))
 
 
 if __name__ == '__main__':

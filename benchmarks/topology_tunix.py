@@ -79,16 +79,16 @@ def make_trainer(job: Job) -> tuple[Trainer, rl_cluster.RLTrainingConfig]:
     config = rl_cluster.RLTrainingConfig(
         actor_optimizer=optimizer, eval_every_n_steps=1, max_steps=1
     )
-    made = []
+    trainers = []
 
     def make() -> tuple[nnx.Module, nnx.Module]:
         model = qwen2.Qwen2(settings, rngs=nnx.Rngs(0))
-        made.append(Trainer(model, optimizer, config, lambda: {}))
-        return made[0].model, made[0].optimizer
+        trainers.append(Trainer(model, optimizer, config, lambda: {}))
+        return trainers[0].model, trainers[0].optimizer
 
     model, state = nnx.eval_shape(make)
-    made[0].model, made[0].optimizer = model, state
-    return made[0], config
+    trainers[0].model, trainers[0].optimizer = model, state
+    return trainers[0], config
 
 
 def add_loss(

@@ -84,8 +84,10 @@ def generation(
         ]
         with sides.started(all_sides, core=args.core) as ready:
             answers = sides.alternate(all_sides, repetitions=args.repetitions)
-    found = sides.gap(ready['passk_jax']['check'], ready['transformers']['check'])
-    said = [f'{name}: sides agree on log-probabilities of responses to {found:.1e}']
+    difference = sides.gap(ready['passk_jax']['check'], ready['transformers']['check'])
+    lines = [
+        f'{name}: sides agree on log-probabilities of responses to {difference:.1e}'
+    ]
     gflop = needed_gflop(work)
     for name, ceiling in (
         ('passk_jax', 'XLA matmul'),
@@ -94,11 +96,11 @@ def generation(
         top = answers.pop(ceiling)
         top = sides.median(top, 'gflop') / sides.median(top)
         rate = gflop / sides.median(answers[name])
-        said.append(
+        lines.append(
             f'{name}: {gflop:.1f} GFLOP needed at {rate:.1f} GFLOP/s, {rate / top:.0%} '
             f'of the {top:.1f} of a {ceiling} in this run'
         )
-    return sides.rows(name, answers, base='transformers'), said
+    return sides.rows(name, answers, base='transformers'), lines
 
 
 def step(
@@ -141,8 +143,8 @@ def main() -> None:
     for name, measure, work in jobs:
         if not re.match(args.jobs, name):
             continue
-        rows, said = measure(work, name=name, python=python, args=args)
-        print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
+        rows, lines = measure(work, name=name, python=python, args=args)
+        print('\n'.join([*lines, sides.table([sides.HEAD, *rows])]), flush=True)
     print(
         f'targets: generate at least {TARGET_GENERATION} x the tokens a CPU second '
         f'({TARGET_QWEN} x at Qwen2.5-0.5B, {TARGET_SMOLLM2} x at SmolLM2-135M) and '

@@ -35,12 +35,12 @@ def main() -> None:
     shrink = works.small if args.small else lambda work: work
     print(f'{sides.machine()}; {args.repetitions} alternated repetitions')
     for job, start in (('generate', works.GENERATION), ('step', works.STEP)):
-        named = [*works.with_vocabularies(shrink(start))]
-        named.append((', SmolLM2-135M', shrink(works.SMOLLM2)))
-        for name, work in named:
+        variants = [*works.with_vocabularies(shrink(start))]
+        variants.append((', SmolLM2-135M', shrink(works.SMOLLM2)))
+        for name, work in variants:
             if not re.match(args.jobs, job + name):
                 continue
-            rows, said = sides.beside(
+            rows, lines = sides.beside(
                 'tunix',
                 'benchmarks.tunix_peer',
                 job,
@@ -49,7 +49,7 @@ def main() -> None:
                 args=args,
                 name=job + name,
             )
-            print('\n'.join([*said, sides.table([sides.HEAD, *rows])]), flush=True)
+            print('\n'.join([*lines, sides.table([sides.HEAD, *rows])]), flush=True)
     print(
         f'targets: generate at least {TARGET_GENERATION} x the tokens a CPU second, '
         f'step at most {TARGET_STEP} x the CPU seconds'

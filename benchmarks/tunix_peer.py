@@ -76,7 +76,7 @@ def load(work: Work, source: str) -> qwen2.Qwen2:
 def check(model: qwen2.Qwen2, work: Work) -> list[float]:
     """Computes log-probabilities of ``work.check_tokens``, summed over a response."""
     graph, state = nnx.split(model)
-    found = common.compute_per_token_logps(
+    log_probs = common.compute_per_token_logps(
         graph,
         state,
         prompt_tokens=jnp.asarray(works.prompt_tokens(work)),
@@ -84,8 +84,8 @@ def check(model: qwen2.Qwen2, work: Work) -> list[float]:
         pad_id=works.PAD,
         eos_id=work.end,
     )
-    found = found[0] if isinstance(found, tuple) else found
-    return found.sum(1).tolist()
+    log_probs = log_probs[0] if isinstance(log_probs, tuple) else log_probs
+    return log_probs.sum(1).tolist()
 
 
 def prompts(work: Work) -> list[str]:

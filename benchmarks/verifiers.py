@@ -47,8 +47,8 @@ def _other_digits(gold: str, rng: random.Random) -> str:
 def cpu_seconds() -> float:
     """Counts CPU seconds of this process and of its live children."""
     me = psutil.Process()
-    times = [each.cpu_times() for each in (me, *me.children())]
-    return sum(each.user + each.system for each in times)
+    times = [process.cpu_times() for process in (me, *me.children())]
+    return sum(x.user + x.system for x in times)
 
 
 def measure(golds: list[str], *, workers: int) -> str:

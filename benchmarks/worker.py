@@ -19,9 +19,9 @@ from typing import Any
 
 def cpu_seconds() -> float:
     """Counts CPU seconds of this process and its children: user and system."""
-    own = time.process_time()
+    process_seconds = time.process_time()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own + children.ru_utime + children.ru_stime
+    return process_seconds + children.ru_utime + children.ru_stime
 
 
 def peak_megabytes() -> float:

@@ -38,22 +38,22 @@ def parse(
     """
     defaults = dict(defaults or {})
     choices = {key: list(values) for key, values in (choices or {}).items()}
-    known = list(dict.fromkeys([*choices, *defaults]))
-    given: dict[str, Any] = {}
+    keys = list(dict.fromkeys([*choices, *defaults]))
+    parsed: dict[str, Any] = {}
     for part in filter(None, text.split(',')):
         key, equals, value = part.partition('=')
-        if key not in known or not equals:
-            raise InputError(f'argument {part!r} must be key=value, key one of {known}')
-        if key in given:
+        if key not in keys or not equals:
+            raise InputError(f'argument {part!r} must be key=value, key one of {keys}')
+        if key in parsed:
             raise InputError(f'argument {key!r} is given twice in {text!r}')
-        given[key] = _typed(key, value, type(defaults.get(key, '')))
-    values = defaults | given
+        parsed[key] = _typed(key, value, type(defaults.get(key, '')))
+    values = defaults | parsed
     for key, allowed in choices.items():
         if key not in values:
             raise InputError(f'argument {key}=… is missing; choose one of {allowed}')
         if values[key] not in allowed:
             raise InputError(f'{key}={values[key]!r} must be one of {allowed}')
-    return {key: values[key] for key in known}
+    return {key: values[key] for key in keys}
 
 
 def _typed(key: str, value: str, kind: type) -> Any:

@@ -51,10 +51,10 @@ def get_config(argument: str = '') -> ConfigDict:
         defaults={**_DEFAULTS, 'size': 'tiny'},
         choices={'size': tuple(sizes)},
     )
-    given = [key for key in _OF_RECORDS if values[key] != _DEFAULTS[key]]
-    if given and values['task'] != 'records':
+    keys = [key for key in _OF_RECORDS if values[key] != _DEFAULTS[key]]
+    if keys and values['task'] != 'records':
         raise InputError(
-            f'{given} are of records with a reward function, and task={values["task"]} '
+            f'{keys} are of records with a reward function, and task={values["task"]} '
             'has its own problems: leave out one of the two'
         )
     config = sizes[values['size']]()

@@ -76,8 +76,8 @@ def jax_extra():
     if glob.glob('/dev/accel*') or glob.glob('/dev/vfio/[0-9]*'):
         return 'tpu'
     if shutil.which('nvidia-smi'):
-        said = subprocess.run('nvidia-smi', capture_output=True, text=True).stdout
-        if version := re.search(r'CUDA Version: (\d+)', said):
+        output = subprocess.run('nvidia-smi', capture_output=True, text=True).stdout
+        if version := re.search(r'CUDA Version: (\d+)', output):
             return 'cuda13' if int(version[1]) >= 13 else 'cuda12'
     return 'cpu'
 

@@ -284,11 +284,11 @@ left.set(
 )
 left.legend()
 
-SHOWN = 2
-exact = drawn['analytical'][SHOWN - 1][0]
+NUM_CORRECT = 2
+exact = drawn['analytical'][NUM_CORRECT - 1][0]
 edges = exact + 0.1 * (np.arange(-16, 21) - 0.5)
 for row, (label, (_, _, color)) in enumerate(reversed(ESTIMATES.items())):
-    values = drawn[label][SHOWN - 1]
+    values = drawn[label][NUM_CORRECT - 1]
     counts, _ = np.histogram(values, edges)
     right.bar(
         edges[:-1],
@@ -298,11 +298,11 @@ for row, (label, (_, _, color)) in enumerate(reversed(ESTIMATES.items())):
         bottom=row,
         color=color,
     )
-    said = f'{values.mean():.3f} ± {values.std():.2f}'.replace('-', '−')
-    right.text(2.7, row + 0.1, said, ha='right')
+    text = f'{values.mean():.3f} ± {values.std():.2f}'.replace('-', '−')
+    right.text(2.7, row + 0.1, text, ha='right')
 right.axvline(exact, color=GREY, linewidth=0.7, zorder=0)
 right.set(
-    title=rf'Where $\hat A^-$ falls with {SHOWN} of 16 correct',
+    title=rf'Where $\hat A^-$ falls with {NUM_CORRECT} of 16 correct',
     xlabel=r'$\hat A^-$ (beside it: mean ± standard deviation)',
     yticks=range(len(ESTIMATES)),
     yticklabels=list(reversed(ESTIMATES)),

@@ -60,15 +60,15 @@ Curves = Mapping[str, np.ndarray]
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and the figure, and prints the table."""
     directory = pathlib.Path(results)
-    found = {
+    curves = {
         setting: read_curves(
             config_file.call(config, 'get_sweep', returns=Sweep), directory
         )
         for setting, config in _SWEEPS.items()
     }
-    text = '\n'.join(table(found)) + '\n'
+    text = '\n'.join(table(curves)) + '\n'
     atomic_write_text(directory / 'break_even.md', text)
-    atomic_write_bytes(directory / 'break_even.png', draw(found))
+    atomic_write_bytes(directory / 'break_even.png', draw(curves))
     print(text, end='')
 
 
@@ -102,8 +102,8 @@ def break_even(differences: np.ndarray) -> tuple[float, float, float]:
         none does.
     """
     places = np.linspace(0, len(POWERS) - 1, _STEPS)
-    whole = np.arange(len(POWERS))
-    lines = np.array([np.interp(places, whole, row) for row in differences])
+    indices = np.arange(len(POWERS))
+    lines = np.array([np.interp(places, indices, row) for row in differences])
     mean, low, high = _intervals(lines)
     if mean[-1] <= 0:
         point = np.inf
@@ -122,10 +122,10 @@ def _intervals(values: np.ndarray) -> np.ndarray:
     return np.array([metrics.paired_interval(x, zeros) for x in values.T]).T
 
 
-def table(found: Mapping[str, Curves]) -> list[str]:
+def table(by_setting: Mapping[str, Curves]) -> list[str]:
     """Returns a row for each setting: differences by k, and the break-even."""
     rows = []
-    for setting, curves in found.items():
+    for setting, curves in by_setting.items():
         of_k, of_1 = curves['Pass@4 Training'], curves['Pass@1 Training']
         cells = [paired(x, y) for x, y in zip(of_k.T, of_1.T, strict=True)]
         cells.append(_format_break_even(*break_even(of_k - of_1)))
@@ -139,14 +139,14 @@ def _format_break_even(point: float, low: float, high: float) -> str:
     return text if np.isnan(low) else f'{text} [{low:.1f}, {high:.1f}]'
 
 
-def draw(found: Mapping[str, Curves]) -> bytes:
+def draw(by_setting: Mapping[str, Curves]) -> bytes:
     """Draws a panel for each setting."""
     figure = new_figure(FIGURE_WIDTH, 6.4)
     figure.set_layout_engine('constrained', h_pad=0.07)
     figure.suptitle('Pass@k on test problems, by the number of attempts k', **TITLE)
     axes = figure.subplots(2, 4, sharex=True)
     *panels, last = axes.flat
-    for (setting, curves), ax in zip(found.items(), panels, strict=True):
+    for (setting, curves), ax in zip(by_setting.items(), panels, strict=True):
         ax.set_title(setting, **PANEL_TITLE)
         for label, (_, color, marker) in _ARMS.items():
             mean, low, high = _intervals(curves[label])

@@ -113,15 +113,15 @@ def main(*, workdir: str = 'runs/chips', markdown: str = PAGE) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     plans, versions = {}, set()
     for key in itertools.product(MODELS, KINDS, CHIPS):
-        found: list[Plan] = []
+        parts: list[Plan] = []
         for program in PROGRAMS[key[1]]:
-            flags = found[-1].flags if found else ()
+            flags = parts[-1].flags if parts else ()
             text = _text_of(key, program, flags, directory)
-            found.append(read(text))
+            parts.append(read(text))
             versions |= set(re.findall(r'^Made on \S+: (.*)\.$', text, re.MULTILINE))
-            if found[-1].lacking:
+            if parts[-1].lacking:
                 break
-        plans[key] = join(found)
+        plans[key] = join(parts)
     page = _PAGE.format(
         today=datetime.datetime.now(datetime.UTC).date(),
         versions=' and '.join(sorted(versions)),
@@ -182,15 +182,15 @@ def read(text: str) -> Plan:
     if not over and not sentence.startswith(_FITS):
         raise InputError(f'{sentence!r} is not the end of a plan by --fit')
     devices = re.search(r'^\S+ (\d+) chips, mesh', text, re.MULTILINE)
-    given = {f'--config.mesh.fsdp={devices[1] if devices else ""}'}
-    given |= set(itertools.chain(*KINDS.values()))
+    fixed = {f'--config.mesh.fsdp={devices[1] if devices else ""}'}
+    fixed |= set(itertools.chain(*KINDS.values()))
     flags = [x for x in settings.split() if not x.startswith('--config=')]
     return Plan(
         float(over[1]) if over else needed,
         limit,
         None if over else _cell(text, 'time, at least'),
         float(over[2]) if over else 0.0,
-        tuple(flag for flag in flags if flag not in given),
+        tuple(flag for flag in flags if flag not in fixed),
     )
 
 
@@ -215,7 +215,7 @@ def rows(plans: dict[Key, Plan]) -> Sequence[Sequence[str]]:
     """Makes the table: a row for each model and kind, a column for each topology."""
     table = [['model', 'trained', *CHIPS.values()]]
     for model, kind in itertools.product(MODELS, KINDS):
-        cells = (_shown(plans[model, kind, topology]) for topology in CHIPS)
+        cells = (_format_plan(plans[model, kind, topology]) for topology in CHIPS)
         table.append([_short(model), kind, *cells])
     return table
 
@@ -224,7 +224,7 @@ def _short(model: str) -> str:
     return model.rpartition('/')[2].removesuffix('-Instruct')
 
 
-def _shown(plan: Plan) -> str:
+def _format_plan(plan: Plan) -> str:
     if plan.seconds is None:
         return f'no: lacks {plan.lacking:.1f} of {plan.needed:.1f}'
     note = ', with flags' if plan.flags else ''

@@ -28,13 +28,13 @@ class Crossed:
 
     Attributes:
         interval: the mean and its 95 % interval, for a new group and a new seed.
-        groups, seeds, rest: standard deviations of the three components.
+        groups, seeds, residual: standard deviations of the three components.
     """
 
     interval: Interval
     groups: float
     seeds: float
-    rest: float
+    residual: float
 
 
 def analyse(values: np.ndarray) -> Crossed:
@@ -47,24 +47,24 @@ def analyse(values: np.ndarray) -> Crossed:
     num_groups, num_seeds = values.shape
     mean = values.mean()
     of_groups, of_seeds = values.mean(axis=1), values.mean(axis=0)
-    rest = values - of_groups[:, None] - of_seeds + mean
+    residuals = values - of_groups[:, None] - of_seeds + mean
     free = (num_groups - 1) * (num_seeds - 1)
     m_groups = num_seeds * of_groups.var(ddof=1)
     m_seeds = num_groups * of_seeds.var(ddof=1)
-    m_rest = (rest**2).sum() / free
-    square = max(m_groups + m_seeds - m_rest, m_rest)
+    m_residual = (residuals**2).sum() / free
+    square = max(m_groups + m_seeds - m_residual, m_residual)
     terms = (
         m_groups**2 / (num_groups - 1),
         m_seeds**2 / (num_seeds - 1),
-        m_rest**2 / free,
+        m_residual**2 / free,
     )
     degrees = square**2 / sum(terms)
     half = special.stdtrit(degrees, 0.975) * math.sqrt(square / values.size)
     return Crossed(
         interval=(float(mean), float(mean - half), float(mean + half)),
-        groups=math.sqrt(max(m_groups - m_rest, 0) / num_seeds),
-        seeds=math.sqrt(max(m_seeds - m_rest, 0) / num_groups),
-        rest=math.sqrt(m_rest),
+        groups=math.sqrt(max(m_groups - m_residual, 0) / num_seeds),
+        seeds=math.sqrt(max(m_seeds - m_residual, 0) / num_groups),
+        residual=math.sqrt(m_residual),
     )
 
 
@@ -96,7 +96,7 @@ def table(
         ['all, over both', *(format_difference(x.interval) for x in analysed)],
         [f'deviation of {factor}', *(f'{x.groups:.3f}' for x in analysed)],
         ['deviation of seeds', *(f'{x.seeds:.3f}' for x in analysed)],
-        ['deviation of the rest', *(f'{x.rest:.3f}' for x in analysed)],
+        ['deviation of the rest', *(f'{x.residual:.3f}' for x in analysed)],
     ]
     head = f'test split, {num_groups} {factor} x {num_seeds} seeds'
     return markdown_table([head, *differences], [*rows, *last])

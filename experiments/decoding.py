@@ -204,8 +204,8 @@ def missing_rows(
             for split in SPLITS
             if _key({**who, 'split': split, 'decoding': str(decoding)}) not in there
         ]
-        for found in _evaluate(job.run.directory, wanted):
-            yield {**who, **found}
+        for evaluation in _evaluate(job.run.directory, wanted):
+            yield {**who, **evaluation}
 
 
 def _key(row: Row) -> tuple[Any, ...]:
@@ -252,21 +252,22 @@ def values_of(
     rows: Sequence[Row], measure: str, split: str
 ) -> dict[str, dict[str, np.ndarray]]:
     """Returns arm -> decoding -> ``[S]`` of the seeds that all arms have."""
-    found: dict[tuple[str, str], dict[int, float]] = {}
+    by_arm: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         # A greedy response is the only one.
         value = row['pass_at_1' if row['decoding'] == 'greedy' else measure]
         if row['split'] == split:
-            found.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
-    arms = [arm for arm in ARMS if any(arm == name for name, _ in found)]
+            by_arm.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
+    arms = [arm for arm in ARMS if any(arm == name for name, _ in by_arm)]
     names = [str(decoding) for decoding in DECODINGS]
-    complete = [found.get((arm, name), {}) for arm in arms for name in names]
+    complete = [by_arm.get((arm, name), {}) for arm in arms for name in names]
     seeds = sorted(set.intersection(*(set(of_seed) for of_seed in complete)))
     if not seeds:
         raise InputError(f'no seed has all ways of decoding on {split} of {arms}')
     return {
         arm: {
-            name: np.array([found[arm, name][seed] for seed in seeds]) for name in names
+            name: np.array([by_arm[arm, name][seed] for seed in seeds])
+            for name in names
         }
         for arm in arms
     }
@@ -297,7 +298,7 @@ class Measured:
 def measure_of(rows: Sequence[Row], measure: str) -> Measured:
     """Reads a measure and chooses the best temperatures, without truncation."""
     validation, test = (values_of(rows, measure, split) for split in SPLITS)
-    names = [str(each) for each in DECODINGS if each.top_p == 1]
+    names = [str(decoding) for decoding in DECODINGS if decoding.top_p == 1]
     best = {
         arm: max(names, key=lambda name: values[name].mean())
         for arm, values in validation.items()
@@ -315,20 +316,20 @@ def table(rows: Sequence[Row], measure: str) -> str:
     measured = measure_of(rows, measure)
     test, best = measured.test, measured.best
     base, base_at_best = test['pass_at_1'], measured.at_best('pass_at_1')
-    others = [arm for arm in test if arm != 'pass_at_1']
+    other_arms = [arm for arm in test if arm != 'pass_at_1']
     lines = []
     for name in _names(measure):
-        differences = [difference(test[arm][name], base[name]) for arm in others]
+        differences = [difference(test[arm][name], base[name]) for arm in other_arms]
         cells = [f'{base[name].mean():.3f}', *map(format_difference, differences)]
         lines.append([name, *cells])
-    at_best = [difference(measured.at_best(arm), base_at_best) for arm in others]
+    at_best = [difference(measured.at_best(arm), base_at_best) for arm in other_arms]
     lines.append(
         [
             'best on validation',
             f'{base_at_best.mean():.3f} ({best["pass_at_1"]})',
             *(
                 f'{format_difference(interval)} ({best[arm]})'
-                for arm, interval in zip(others, at_best, strict=True)
+                for arm, interval in zip(other_arms, at_best, strict=True)
             ),
         ]
     )
@@ -337,7 +338,7 @@ def table(rows: Sequence[Row], measure: str) -> str:
             measured.at_best(arm) - base_at_best,
             test[arm]['temperature 1'] - base['temperature 1'],
         )
-        for arm in others
+        for arm in other_arms
     ]
     lines.append(
         ['change from temperature 1 to best', '', *map(format_difference, changes)]

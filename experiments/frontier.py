@@ -61,15 +61,16 @@ _STYLES = {
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and the figure, and prints the table."""
     directory = pathlib.Path(results)
-    found = {
+    by_setting = {
         setting: read_last(
             config_file.call(config, 'get_sweep', returns=Sweep), directory, _MEASURES
         )
         for setting, config in _SWEEPS.items()
     }
-    text = '\n\n'.join(table(setting, last) for setting, last in found.items()) + '\n'
+    tables = [table(setting, last) for setting, last in by_setting.items()]
+    text = '\n\n'.join(tables) + '\n'
     atomic_write_text(directory / 'frontier.md', text)
-    atomic_write_bytes(directory / 'frontier.png', draw(found))
+    atomic_write_bytes(directory / 'frontier.png', draw(by_setting))
     print(text, end='')
 
 
@@ -97,18 +98,18 @@ def table(setting: str, last: LastEvaluations) -> str:
     return '\n'.join(lines)
 
 
-def draw(found: Mapping[str, LastEvaluations]) -> bytes:
+def draw(by_setting: Mapping[str, LastEvaluations]) -> bytes:
     """Draws a panel for each setting."""
     figure = new_figure(FIGURE_WIDTH, 8.2)
     figure.set_layout_engine('constrained', h_pad=0.07)
     figure.suptitle('What each estimator buys and costs', **TITLE)
     axes = figure.subplots(2, 2, sharex=True, sharey=True)
-    drawn = {setting: points(last) for setting, last in found.items()}
-    corners = _reach(itertools.chain(*(each.values() for each in drawn.values())))
+    drawn = {setting: points(last) for setting, last in by_setting.items()}
+    corners = _reach(itertools.chain(*(x.values() for x in drawn.values())))
     (left, bottom), (right, top) = corners
     axes[0, 0].set(xlim=(left, right), ylim=(bottom, top))
     panels = {}
-    for (setting, last), ax in zip(found.items(), axes.flat, strict=True):
+    for (setting, last), ax in zip(by_setting.items(), axes.flat, strict=True):
         ax.set_title(f'{setting}, {len(last.seeds)} seeds', **PANEL_TITLE)
         ax.axhline(0.0, color='black', linewidth=0.8)
         ax.axvline(0.0, color='black', linewidth=0.8)
@@ -142,14 +143,16 @@ def draw(found: Mapping[str, LastEvaluations]) -> bytes:
 
 def points(last: LastEvaluations) -> dict[str, Point]:
     """Returns estimator -> point; named points come last, in front of the others."""
-    named, others = {}, {}
+    labeled, unlabeled = {}, {}
     for arm in last.values:
-        x, y = (last.difference(arm, each) for each in ('pass_at_1', 'pass_at_32'))
+        x, y = (
+            last.difference(arm, measure) for measure in ('pass_at_1', 'pass_at_32')
+        )
         if arm in _STYLES:
-            named[arm] = Point(x, y, **_STYLES[arm])
+            labeled[arm] = Point(x, y, **_STYLES[arm])
         else:
-            others[arm] = Point(x, y, color=_GREY, size=4)
-    return others | named
+            unlabeled[arm] = Point(x, y, color=_GREY, size=4)
+    return unlabeled | labeled
 
 
 def _reach(points: Iterable[Point]) -> np.ndarray:

@@ -40,8 +40,8 @@ def draw_fronts(fronts: Mapping[str, Front], *, title: str) -> bytes:
         x, y = front.pass_at_1, front.pass_at_32
         ax.plot(x, y, color=color, marker=marker, markersize=4, label=label)
         points += [
-            Point(exactly(left), exactly(up), name, color=color, name_color=color)
-            for left, up, name in zip(x, y, front.names, strict=True)
+            Point(exactly(across), exactly(up), name, color=color, name_color=color)
+            for across, up, name in zip(x, y, front.names, strict=True)
         ]
     ax.set(xlabel='Pass@1', ylabel='Pass@32')
     ax.grid(alpha=0.25)

@@ -75,17 +75,17 @@ def stopped_early(steps: Steps) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
     pass_at_1 = np.stack([values['pass_at_1'] for values in steps.values()])
     first = (pass_at_1 >= pass_at_1.max(axis=0) - MARGIN).argmax(axis=0)
     seeds = np.arange(pass_at_1.shape[1])
-    found = {
+    early = {
         name: np.stack([values[name] for values in steps.values()])[first, seeds]
         for name in MEASURES
     }
-    return numbers[first], found
+    return numbers[first], early
 
 
-def table(found: Mapping[str, Steps]) -> list[str]:
+def table(by_arm: Mapping[str, Steps]) -> list[str]:
     """Returns three rows for each arm: a short run, stopped early, and a long run."""
     rows, base = [], {}
-    for arm, steps in found.items():
+    for arm, steps in by_arm.items():
         stops, early = stopped_early(steps)
         ends = {
             f'{SHORT} steps': steps[SHORT],

@@ -172,11 +172,13 @@ plt.show()
 chosen = PROBLEM
 if chosen is None:
     chosen = ids[np.abs(share[:, -1] - share[:, 0]).argmax()]
-shown = [steps[i] for i in ticks]
-answers = {step: collections.Counter(records[step][chosen]['parsed']) for step in shown}
+tick_steps = [steps[i] for i in ticks]
+answers = {
+    step: collections.Counter(records[step][chosen]['parsed']) for step in tick_steps
+}
 verdicts = {
     answer: is_right
-    for step in shown
+    for step in tick_steps
     for answer, is_right in zip(
         records[step][chosen]['parsed'], records[step][chosen]['correct'], strict=True
     )
@@ -213,12 +215,14 @@ MOST = 10
 total = sum(answers.values(), collections.Counter())
 listed = [answer for answer, _ in total.most_common(MOST)]
 listed.sort(key=lambda answer: (not verdicts[answer], -total[answer]))
-table = np.array([[answers[step][answer] for step in shown] for answer in listed]) / n
+table = (
+    np.array([[answers[step][answer] for step in tick_steps] for answer in listed]) / n
+)
 
 figure = plt.figure(figsize=(9, 5.2), layout='constrained')
-grid = figure.add_gridspec(2, len(shown), height_ratios=(1, 1.9))
+grid = figure.add_gridspec(2, len(tick_steps), height_ratios=(1, 1.9))
 if 'maze' in data:
-    for place, step in enumerate(shown):
+    for place, step in enumerate(tick_steps):
         ax = figure.add_subplot(grid[0, place])
         draw_paths(ax, data['maze'], answers[step])
         ax.set_title(f'step {step}', loc='center', weight='normal')
@@ -229,15 +233,15 @@ for y, answer in enumerate(listed):
         ax.barh(y, 1, 0.94, x - 0.5, color=color, alpha=0.9 * part**0.5, linewidth=0)
         if part:
             ax.text(x, y, f'{part:.0%}', ha='center', va='center')
-for x, step in enumerate(shown):
-    rest = len(answers[step].keys() - set(listed))
-    text = f'{rest} more' if rest else ''
+for x, step in enumerate(tick_steps):
+    remainder = len(answers[step].keys() - set(listed))
+    text = f'{remainder} more' if remainder else ''
     ax.text(x, len(listed), text, ha='center', va='center', color=GREY)
 ax.set(
-    xlim=(-0.5, len(shown) - 0.5),
+    xlim=(-0.5, len(tick_steps) - 0.5),
     ylim=(len(listed) + 0.5, -0.6),
-    xticks=range(len(shown)),
-    xticklabels=shown,
+    xticks=range(len(tick_steps)),
+    xticklabels=tick_steps,
     yticks=range(len(listed)),
     xlabel='training step',
     ylabel=f'the {len(listed)} most frequent answers',

@@ -32,7 +32,7 @@ from passk_jax.sweeps.rows import read_rows
 
 RESULTS = pathlib.Path('experiments/results')
 
-_WHOLE = re.compile(
+_EXPRESSION = re.compile(
     r"""(?P<measure>\S+)\ of\ (?P<terms>[^,]+?)(\ in\ (?P<sweep>\w+))?
     (,\ (?P<split>[a-z]+))?(,\ seeds\ (?P<first>\d+)-(?P<last>\d+))?""",
     re.VERBOSE,
@@ -67,21 +67,21 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
         of_second = evaluate(second, results=results)
         _check_seeds(of_second, of_first, second)
         return {seed: of_first[seed] - of_second[seed] for seed in of_first}
-    whole = _WHOLE.fullmatch(text)
-    if not whole:
+    match = _EXPRESSION.fullmatch(text)
+    if not match:
         raise InputError(
             f'{text!r} must be MEASURE of TERMS in SWEEP, SPLIT, seeds 0-4'
         )
     total: dict[int, float] = {}
-    for term in _terms(whole['terms']):
+    for term in _terms(match['terms']):
         values = _values(
-            results / f'{term["sweep"] or whole["sweep"]}.jsonl.gz',
+            results / f'{term["sweep"] or match["sweep"]}.jsonl.gz',
             term,
-            measure=whole['measure'],
-            split=whole['split'] or 'test',
+            measure=match['measure'],
+            split=match['split'] or 'test',
         )
-        if whole['first']:
-            wanted = range(int(whole['first']), int(whole['last']) + 1)
+        if match['first']:
+            wanted = range(int(match['first']), int(match['last']) + 1)
             if not wanted:
                 raise InputError(f'{text!r} has no seeds: give the smaller one first')
             if absent := [seed for seed in wanted if seed not in values]:
@@ -128,29 +128,29 @@ def _values(
     ]
     last = max((row['step'] for row in rows), default=0)
     step = int(term['step'] or last)
-    found = {row['seed']: row.get(measure) for row in rows if row['step'] == step}
-    lacking = [seed for seed, value in found.items() if value is None]
-    if lacking or not found:
+    by_seed = {row['seed']: row.get(measure) for row in rows if row['step'] == step}
+    lacking = [seed for seed, value in by_seed.items() if value is None]
+    if lacking or not by_seed:
         of = f' for the seeds {lacking}' if lacking else ''
         raise InputError(
             f'{path} has no {measure} of {term["arm"]} at {step=} of {split=}{of}'
         )
-    return found
+    return by_seed
 
 
 @functools.lru_cache(maxsize=32)
 def _rows(path: pathlib.Path) -> Sequence[Row]:
     if not path.exists():
         sweeps = path.parent.glob('*.configs.json')
-        there = sorted(each.name.partition('.')[0] for each in sweeps)
-        raise InputError(f'{path} is not there; the sweeps are {there}')
+        names = sorted(file.name.partition('.')[0] for file in sweeps)
+        raise InputError(f'{path} is not there; the sweeps are {names}')
     return read_rows(path)
 
 
 def with_interval(values: np.ndarray) -> str:
     """Formats a mean and its interval, as in ``+.021 [+.006, +.037]``."""
-    found = mean_interval(values)
-    mean, low, high = (re.sub(r'^(.)0\.', r'\1.', f'{x:+.3f}') for x in found)
+    interval = mean_interval(values)
+    mean, low, high = (re.sub(r'^(.)0\.', r'\1.', f'{x:+.3f}') for x in interval)
     return mean if len(values) == 1 else f'{mean} [{low}, {high}]'
 
 

@@ -69,7 +69,7 @@ def read(setting: str, directory: pathlib.Path) -> Fronts:
         if 0 < step < max(steps)
     }
     begin = {'pass_at_1': points['pass_at_1']}
-    named = {
+    by_front = {
         front: {
             name: points[name]
             for value in values
@@ -78,7 +78,7 @@ def read(setting: str, directory: pathlib.Path) -> Fronts:
         for front, (_, values) in KNOBS.items()
     }
     return {
-        **{front: begin | of_knob for front, of_knob in named.items()},
+        **{front: begin | of_knob for front, of_knob in by_front.items()},
         'maxrl': begin | {'maxrl': points['maxrl']},
         STOPPED: begin | dict(reversed(stopped.items())),
     }
@@ -99,14 +99,16 @@ def above(point: np.ndarray, front: Mapping[str, np.ndarray]) -> Interval:
     seeds = np.arange(point.shape[1])
 
     def without(seed: int) -> float:
-        rest = seeds != seed
-        return _above(point[:, rest].mean(axis=1), values[..., rest].mean(axis=-1))
+        remaining = seeds != seed
+        return _above(
+            point[:, remaining].mean(axis=1), values[..., remaining].mean(axis=-1)
+        )
 
-    whole, count = without(-1), len(seeds)
-    pseudo = np.array([count * whole - (count - 1) * without(s) for s in seeds])
+    estimate, count = without(-1), len(seeds)
+    pseudo = np.array([count * estimate - (count - 1) * without(s) for s in seeds])
     _, low, high = mean_interval(pseudo)
-    shift = whole - pseudo.mean()
-    return whole, low + shift, high + shift
+    shift = estimate - pseudo.mean()
+    return estimate, low + shift, high + shift
 
 
 def _above(point: np.ndarray, front: np.ndarray) -> float:

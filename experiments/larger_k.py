@@ -172,7 +172,10 @@ def _program(setup: Setup) -> Any:
         else make_estimator('pass_at_1', num_rollouts=N)
         for k in KS
     ]
-    follows = [make_estimator(name, num_rollouts=N, **own) for name, own in _FOLLOWS]
+    follows = [
+        make_estimator(name, num_rollouts=N, **parameters)
+        for name, parameters in _FOLLOWS
+    ]
 
     @functools.partial(jax.jit, out_shardings=sharding.replicated(setup.mesh))
     def compute(params: Any, rollouts: Any, correct: jax.Array) -> dict[str, jax.Array]:
@@ -198,7 +201,7 @@ def groups(rows: Sequence[Row]) -> list[list[Row]]:
     policies = collections.defaultdict(set)
     for row in rows:
         policies[row['seed']].add(row['policy'])
-    kinds = {frozenset(found) for found in policies.values()}
+    kinds = {frozenset(names) for names in policies.values()}
     kinds = sorted(kinds, key=lambda kind: (-len(kind), sorted(kind)))
     return [[r for r in rows if policies[r['seed']] == kind] for kind in kinds]
 
@@ -231,16 +234,16 @@ def of_policy(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
     if not rows:
         raise InputError(f'there are no results of the policy {policy!r}')
     K = len(KS)
-    found: dict[str, list[Any]] = {name: [] for name in _TITLES}
+    columns: dict[str, list[Any]] = {name: [] for name in _TITLES}
     for row in rows:
-        whole = np.array(row['whole'])
-        of = signal_and_noise(whole, row['chunks'], num_chunks=row['num_chunks'])
-        lengths = np.sqrt(np.diag(whole)[:K])
-        found['problems'].append(row['problems'])
-        found['snr'].append(np.diag(of.products)[:K] / of.noise[:K])
-        found['pass_at_1'].append(of.products[:K, K] / lengths)
-        found['pass_at_8'].append(of.products[:K, K + 1] / lengths)
-    return {name: np.array(values) for name, values in found.items()}
+        products = np.array(row['whole'])
+        of = signal_and_noise(products, row['chunks'], num_chunks=row['num_chunks'])
+        lengths = np.sqrt(np.diag(products)[:K])
+        columns['problems'].append(row['problems'])
+        columns['snr'].append(np.diag(of.products)[:K] / of.noise[:K])
+        columns['pass_at_1'].append(of.products[:K, K] / lengths)
+        columns['pass_at_8'].append(of.products[:K, K + 1] / lengths)
+    return {name: np.array(values) for name, values in columns.items()}
 
 
 def cosines_of(rows: Sequence[Row], policy: str) -> np.ndarray:
@@ -280,11 +283,11 @@ def summary(rows: Sequence[Row]) -> list[str]:
 
 def _lost(rows: Sequence[Row], policy: str) -> dict[str, np.ndarray]:
     """Returns each measure's relative difference at the largest k, by seed."""
-    found = of_policy(rows, policy)
-    return {name: relative(values)[:, -1] for name, values in found.items()}
+    columns = of_policy(rows, policy)
+    return {name: relative(values)[:, -1] for name, values in columns.items()}
 
 
-def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
+def table(policy: str, columns: Mapping[str, np.ndarray]) -> list[str]:
     """Returns a row for each k: means over seeds, and relative differences."""
     head = [policy, *_TITLES.values()]
     lines = []
@@ -292,10 +295,10 @@ def table(policy: str, found: Mapping[str, np.ndarray]) -> list[str]:
         # Products have an arbitrary unit: their means are left out.
         means = [
             f'{values[:, i].mean():.2g}' if 'pass' not in name else ''
-            for name, values in found.items()
+            for name, values in columns.items()
         ]
         shares = [
-            _with_interval(relative(x)[:, i]) if i else '' for x in found.values()
+            _with_interval(relative(x)[:, i]) if i else '' for x in columns.values()
         ]
         cells = map(
             ', '.join, (filter(None, x) for x in zip(means, shares, strict=True))
@@ -321,12 +324,12 @@ def _with_interval(of_seeds: np.ndarray) -> str:
 
 def draw(rows: Sequence[Row]) -> bytes:
     """Draws a panel for each measure, with a row for each policy and k > 1."""
-    found = {name: of_policy(rows, name) for name in policies_of(rows)}
-    places = [*itertools.product(found, range(1, len(KS)))]
+    by_policy = {name: of_policy(rows, name) for name in policies_of(rows)}
+    places = [*itertools.product(by_policy, range(1, len(KS)))]
     labels = [f'{policy}, k = {KS[i]}' for policy, i in places]
     forests = []
     for name, title in _TITLES.items():
-        shares = [100 * relative(found[policy][name])[:, i] for policy, i in places]
+        shares = [100 * relative(by_policy[policy][name])[:, i] for policy, i in places]
         dots = Dots([mean_interval(x) for x in shares])
         forests.append(
             Forest(title, 'difference (% of the mean of k = 1)', labels, [dots])

@@ -43,14 +43,16 @@ class LastEvaluations:
     @property
     def note(self) -> str:
         """Says which arms and seeds are left out; ``''``: none."""
-        said = []
+        sentences = []
         if self.left_out:
-            named = ', '.join(self.left_out)
-            said.append(f'Without {named}: they have no last evaluation of every seed.')
+            names = ', '.join(self.left_out)
+            sentences.append(
+                f'Without {names}: they have no last evaluation of every seed.'
+            )
         if self.dropped:
-            named = ', '.join(map(str, self.dropped))
-            said.append(f'Without seeds that few arms have: {named}.')
-        return ' '.join(said)
+            names = ', '.join(map(str, self.dropped))
+            sentences.append(f'Without seeds that few arms have: {names}.')
+        return ' '.join(sentences)
 
 
 def read_last(
@@ -63,13 +65,13 @@ def read_last(
     """
     path, rows = _rows(sweep, directory)
     end = max((row['step'] for row in rows), default=0)
-    found: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
+    by_arm: dict[str, dict[int, Row]] = {arm.name: {} for arm in sweep.arms}
     for row in rows:
-        if row['step'] == end and row['arm'] in found:
-            found[row['arm']][row['seed']] = row
-    having = collections.Counter(seed for of_arm in found.values() for seed in of_arm)
-    seeds = tuple(sorted(s for s, arms in having.items() if 2 * arms > len(found)))
-    left_out = tuple(arm for arm in found if not found[arm].keys() >= {*seeds})
+        if row['step'] == end and row['arm'] in by_arm:
+            by_arm[row['arm']][row['seed']] = row
+    having = collections.Counter(seed for of_arm in by_arm.values() for seed in of_arm)
+    seeds = tuple(sorted(s for s, arms in having.items() if 2 * arms > len(by_arm)))
+    left_out = tuple(arm for arm in by_arm if not by_arm[arm].keys() >= {*seeds})
     if not seeds or sweep.baseline in left_out:
         raise InputError(
             f'{path} has no results of {sweep.baseline} with every seed of most arms, '
@@ -77,7 +79,7 @@ def read_last(
         )
     values = {
         arm: _by_measure(of_arm, seeds, measures)
-        for arm, of_arm in found.items()
+        for arm, of_arm in by_arm.items()
         if arm not in left_out
     }
     dropped = tuple(sorted(having.keys() - {*seeds}))

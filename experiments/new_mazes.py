@@ -31,9 +31,9 @@ MEASURES = {
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and prints it."""
     directory = pathlib.Path(results)
-    sets, found = read(directory)
+    sets, by_measure = read(directory)
     names = [f'set {mazes}' for mazes in sets]
-    differences = {MEASURES[name]: found[name] for name in MEASURES}
+    differences = {MEASURES[name]: by_measure[name] for name in MEASURES}
     text = '\n'.join(table(names, differences, factor='sets')) + '\n'
     atomic_write_text(directory / 'new_mazes.md', text)
     print(text, end='')
@@ -49,18 +49,18 @@ def read(directory: pathlib.Path) -> tuple[list[int], Mapping[str, np.ndarray]]:
         InputError: fewer than two sets have results, or they have different seeds.
     """
     sweeps = {mazes: get_sweep(f'mazes={mazes}') for mazes in SETS}
-    found, seeds = {}, set()
+    by_set, seeds = {}, set()
     for mazes, sweep in sweeps.items():
         if (directory / f'{sweep.name}.jsonl.gz').exists():
             last = read_last(sweep, directory, [*MEASURES])
             seeds.add(last.seeds)
-            found[mazes] = last.values['pass_at_k'], last.values['pass_at_1']
-    if len(found) < 2:
-        raise InputError(f'{directory} has results of the sets {[*found]}: run others')
+            by_set[mazes] = last.values['pass_at_k'], last.values['pass_at_1']
+    if len(by_set) < 2:
+        raise InputError(f'{directory} has results of the sets {[*by_set]}: run others')
     if len(seeds) > 1:
         raise InputError(f'sets have different seeds, {sorted(seeds)}: run them on')
-    return [*found], {
-        name: np.stack([of_k[name] - of_1[name] for of_k, of_1 in found.values()])
+    return [*by_set], {
+        name: np.stack([of_k[name] - of_1[name] for of_k, of_1 in by_set.values()])
         for name in MEASURES
     }
 

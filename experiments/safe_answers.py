@@ -47,16 +47,16 @@ def main(
     check_writable(path)
     rows = {_key(row): row for row in (read_lines(path) if path.exists() else [])}
     if workdir:
-        found = [
+        directories = [
             (arm.name, directory)
             for arm in sweep.arms
             for directory in sorted(pathlib.Path(workdir).glob(f'{arm.name}_seed*/'))
             # Later stages have other names.
             if directory.name.removeprefix(f'{arm.name}_seed').isdigit()
         ]
-        if not found:
+        if not directories:
             raise InputError(f'{workdir=} has no run of {config}: run the sweep')
-        for arm, directory in found:
+        for arm, directory in directories:
             counted = count(directory, arm=arm, split=sweep.split)
             rows |= {_key(row): row for row in counted}
         lines = (json.dumps(row) + '\n' for _, row in sorted(rows.items()))

@@ -65,8 +65,8 @@ plt.rcParams.update(NOTEBOOK_STYLE)
 # %%
 def right_arms(safe):
     """The arm that is right for each prompt; arm 0 is the safe one."""
-    own = np.random.default_rng(0).integers(1, ARMS, PROMPTS)
-    return jnp.asarray(np.where(np.arange(PROMPTS) < safe, 0, own))
+    arms = np.random.default_rng(0).integers(1, ARMS, PROMPTS)
+    return jnp.asarray(np.where(np.arange(PROMPTS) < safe, 0, arms))
 
 
 def logits_of(params):
@@ -199,7 +199,7 @@ plt.show()
 only = ('pass_at_1',)
 (adam,), _ = train(np.array([0.03]), right_arms(SAFE), names=only, optimizer='adam')
 rare = train(RATES, right_arms(5), names=only)[0][CHOSEN]
-others = {
+controls = {
     'Adam, rate .03': (np.asarray(adam)[:, -1], 'P'),
     'safe for 5 of 32': (np.asarray(rare)[:, -1], 'X'),
 }
@@ -210,7 +210,7 @@ for label, (_, _, (color, style, marker)) in DESIGNS.items():
     mean, low, high = interval(runs[label][0, :, :, -1].T)
     look = {'color': color, 'linestyle': style, 'marker': marker, 'capsize': 3}
     ax.errorbar(RATES, mean, yerr=(mean - low, high - mean), label=label, **look)
-for place, (label, (last, marker)) in zip(places, others.items(), strict=True):
+for place, (label, (last, marker)) in zip(places, controls.items(), strict=True):
     mean, low, high = interval(last)
     look = {'color': 'black', 'fmt': marker, 'capsize': 3}
     ends = [[mean - low], [high - mean]]

@@ -55,7 +55,7 @@ from passk_jax.sweeps import Sweep
 
 HARD, EASY = 0.01, 0.3
 # The measures of the figure.
-_SHOWN = ('pass_at_32', 'pass_at_1')
+_FIGURE_MEASURES = ('pass_at_32', 'pass_at_1')
 _TICKS = (1, 1.5, 2, 3, 4, 6, 10, 20, 50, 100, 200)
 
 
@@ -70,7 +70,7 @@ def main(
     declared = config_file.call(config, 'get_sweep', returns=Sweep)
     directory = pathlib.Path(results)
     last = read_last(declared, directory, [*declared.measures])
-    others = _read_beside(beside, directory, last)
+    other_sweep = _read_beside(beside, directory, last)
     configs = json.loads((directory / f'{declared.name}.configs.json').read_text())
     steepness = {
         arm: value
@@ -78,7 +78,7 @@ def main(
         if (value := steepness_of(configs[arm])) is not None
     }
     names = _names(without, steepness)
-    text = table(declared, steepness, last, without=names, beside=others)
+    text = table(declared, steepness, last, without=names, beside=other_sweep)
     if last.note:
         text += f'\n{last.note}\n'
     name = f'{declared.name}_steepness'
@@ -125,12 +125,13 @@ def _read_beside(
     if not config:
         return None
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
-    others = read_last(sweep, directory, ['pass_at_32'])
-    if others.seeds != last.seeds:
+    evaluations = read_last(sweep, directory, ['pass_at_32'])
+    if evaluations.seeds != last.seeds:
         raise InputError(
-            f'beside={config!r} has the seeds {[*others.seeds]}, not {[*last.seeds]}'
+            f'beside={config!r} has the seeds {[*evaluations.seeds]}, '
+            f'not {[*last.seeds]}'
         )
-    return sweep, others
+    return sweep, evaluations
 
 
 def rank_correlations(orders: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -153,15 +154,15 @@ def over_arms(orders: np.ndarray, values: np.ndarray) -> str:
     Args:
         orders, values: as of :func:`rank_correlations`.
     """
-    means = [each.reshape(len(each), -1).mean(axis=1) for each in (orders, values)]
+    means = [x.reshape(len(x), -1).mean(axis=1) for x in (orders, values)]
     if np.ptp(means[1]) == 0:
         return 'undefined'
-    found = scipy.stats.spearmanr(*means).statistic
-    if len(values) < 4 or abs(found) > 1 - 1e-9:
-        return f'{found:+.2f}'
+    correlation = scipy.stats.spearmanr(*means).statistic
+    if len(values) < 4 or abs(correlation) > 1 - 1e-9:
+        return f'{correlation:+.2f}'
     reach = scipy.stats.norm.ppf(0.975) * np.sqrt(1.06 / (len(values) - 3))
-    low, high = np.tanh(np.arctanh(found) + reach * np.array([-1, 1]))
-    return f'{found:+.2f} [{low:+.2f}, {high:+.2f}]'
+    low, high = np.tanh(np.arctanh(correlation) + reach * np.array([-1, 1]))
+    return f'{correlation:+.2f} [{low:+.2f}, {high:+.2f}]'
 
 
 def table(
@@ -182,15 +183,21 @@ def table(
         beside: another sweep; a row correlates its Pass@32 with that of ``sweep``.
     """
     labels = {arm.name: arm.label for arm in sweep.arms}
-    kept = [arm for arm in steepness if arm not in without]
+    remaining = [arm for arm in steepness if arm not in without]
 
     def row(label: str, orders: Any, values: Any) -> list[str]:
         """Makes a row; ``orders`` and ``values`` are functions of arms."""
-        found = rank_correlations(orders(steepness), values(steepness))
-        cells = [label, _with_interval(found), ' '.join(f'{x:+.2f}' for x in found)]
+        correlations = rank_correlations(orders(steepness), values(steepness))
+        cells = [
+            label,
+            _with_interval(correlations),
+            ' '.join(f'{x:+.2f}' for x in correlations),
+        ]
         cells.append(over_arms(orders(steepness), values(steepness)))
         if without:
-            cells.append(_with_interval(rank_correlations(orders(kept), values(kept))))
+            cells.append(
+                _with_interval(rank_correlations(orders(remaining), values(remaining)))
+            )
         return cells
 
     def steep(arms: Collection[str]) -> np.ndarray:
@@ -255,16 +262,16 @@ def draw(
     """
     figure = new_figure(FIGURE_WIDTH, 7.2)
     figure.set_layout_engine('constrained', h_pad=0.07)
-    axes = figure.subplots(len(_SHOWN), 1, sharex=True)
+    axes = figure.subplots(len(_FIGURE_MEASURES), 1, sharex=True)
     title = f'{sweep.title}: {sweep.split} split, {len(last.seeds)} seeds'
     figure.suptitle(title, **TITLE)
     panels = {}
-    for measure, ax in zip(_SHOWN, axes, strict=True):
+    for measure, ax in zip(_FIGURE_MEASURES, axes, strict=True):
         label = sweep.measures[measure]
         values = _values(last, measure, steepness)
-        found = rank_correlations(np.array([*steepness.values()]), values)
-        told = _with_interval(found).replace('-', '−')
-        ax.set_title(f'{label}, rank correlation {told}', **PANEL_TITLE)
+        correlations = rank_correlations(np.array([*steepness.values()]), values)
+        text = _with_interval(correlations).replace('-', '−')
+        ax.set_title(f'{label}, rank correlation {text}', **PANEL_TITLE)
         ax.set_ylabel(f'{label} minus that of {sweep.baseline}\n(share of problems)')
         ax.set_xscale('log')
         ax.minorticks_off()
@@ -328,7 +335,7 @@ def _side_by_side(steepness: Mapping[str, float]) -> dict[str, float]:
     """Shifts equal values apart, by the width of a marker."""
     places = {}
     for arm, value in steepness.items():
-        equal = [other for other, each in steepness.items() if each == value]
+        equal = [other for other, x in steepness.items() if x == value]
         places[arm] = value * 1.05 ** (equal.index(arm) - (len(equal) - 1) / 2)
     return places
 

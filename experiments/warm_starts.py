@@ -57,10 +57,10 @@ class WarmStart:
 def main(*, results: str = 'experiments/results') -> None:
     """Writes the table and the figure, and prints the table."""
     directory = pathlib.Path(results)
-    found = {steps: read(steps, directory) for steps in STEPS}
-    text = '\n'.join(table(found)) + '\n'
+    by_steps = {steps: read(steps, directory) for steps in STEPS}
+    text = '\n'.join(table(by_steps)) + '\n'
     atomic_write_text(directory / 'warm_starts.md', text)
-    atomic_write_bytes(directory / 'warm_starts.png', draw(found))
+    atomic_write_bytes(directory / 'warm_starts.png', draw(by_steps))
     print(text, end='')
 
 
@@ -73,36 +73,36 @@ def read(steps: int, directory: pathlib.Path) -> WarmStart:
     return WarmStart(first, {name: of_k[name] - of_1[name] for name in MEASURES})
 
 
-def slope(found: Mapping[int, WarmStart], measure: str) -> Interval:
+def slope(by_steps: Mapping[int, WarmStart], measure: str) -> Interval:
     """Returns by how much a difference changes with .1 of the solved share.
 
     The mean over seeds of least squares lines through the warm starts, and its
     interval.
     """
-    shares = np.stack([x.first[SOLVED] for x in found.values()])
-    values = np.stack([x.differences[measure] for x in found.values()])
+    shares = np.stack([x.first[SOLVED] for x in by_steps.values()])
+    values = np.stack([x.differences[measure] for x in by_steps.values()])
     centered = shares - shares.mean(axis=0)
     slopes = (centered * values).sum(axis=0) / (centered**2).sum(axis=0)
     return mean_interval(slopes / 10)
 
 
-def table(found: Mapping[int, WarmStart]) -> list[str]:
+def table(by_steps: Mapping[int, WarmStart]) -> list[str]:
     """Returns a row for each warm start, and the slopes."""
     rows = []
-    for steps, warm in found.items():
+    for steps, warm in by_steps.items():
         first = [warm.first[x].mean() for x in ('pass_at_1', 'pass_at_32', SOLVED)]
         differences = map(mean_interval, warm.differences.values())
         cells = [f'{value:.3f}' for value in first]
         rows.append([f'{steps}', *cells, *map(format_difference, differences)])
-    slopes = [format_difference(slope(found, name)) for name in MEASURES]
+    slopes = [format_difference(slope(by_steps, name)) for name in MEASURES]
     rows.append(['per .1 solved', '', '', '', *slopes])
-    seeds = len(next(iter(found.values())).first[SOLVED])
+    seeds = len(next(iter(by_steps.values())).first[SOLVED])
     firsts = ('first Pass@1', 'first Pass@32', 'solved in 60 %')
     head = [f'warm start, test split, {seeds} seeds', *firsts]
     return markdown_table([*head, *MEASURES.values()], rows)
 
 
-def draw(found: Mapping[int, WarmStart]) -> bytes:
+def draw(by_steps: Mapping[int, WarmStart]) -> bytes:
     """Draws gain and price against the solved share."""
     figure = new_figure(FIGURE_WIDTH, 3.6)
     figure.set_layout_engine('constrained')
@@ -121,7 +121,7 @@ def draw(found: Mapping[int, WarmStart]) -> bytes:
                 name=f'{steps} steps',
                 color=color,
             )
-            for steps, warm in found.items()
+            for steps, warm in by_steps.items()
         ]
         draw_points(panels[ax], ax)
     write_names(figure, panels)

@@ -24,17 +24,17 @@ _PAUSE_SECONDS = 0.05
 _verify, _write = Verify.__call__, compiler._cache_write
 
 
-def announced(*args: Any, step: int, **others: Any) -> Any:
+def announced(*args: Any, step: int, **keywords: Any) -> Any:
     """The verb *verify*, announced where training calls it, which wants to be told."""
-    if 'begin_phase' not in others:
-        return _verify(*args, step=step, **others)
+    if 'begin_phase' not in keywords:
+        return _verify(*args, step=step, **keywords)
     marks, index = pathlib.Path(os.environ['FAULTS_MARKS']), jax.process_index()
     with (marks / f'steps-{index}').open('a') as stream:
         stream.write(f'{step}\n')
     mark = marks / f'verifying-{index}'
     mark.touch()
     time.sleep(_PAUSE_SECONDS)
-    verified = _verify(*args, step=step, **others)
+    verified = _verify(*args, step=step, **keywords)
     mark.unlink(missing_ok=True)
     return verified
 

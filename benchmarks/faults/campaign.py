@@ -65,7 +65,7 @@ def main(
     drawn = {p: draw(faults, seed, p) for p in (1, 2)}
     work = Work(record, drawn, seed=seed, has_disk=has_disk)
     references = {
-        p: make_reference(place, p) for p, left in work.left().items() if left
+        p: make_reference(place, p) for p, pending in work.pending().items() if pending
     }
     code = directory.git_state(tiny.ROOT) | {'seed': seed}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
@@ -93,14 +93,16 @@ def draw(faults: int, seed: int, processes: int) -> list[Fault]:
         chosen += draws.sample(pairs := kinds_and_moments(processes), len(pairs))
     drawn = []
     for index, (kind, moment) in enumerate(chosen[:count]):
-        own = random.Random(f'{seed} {processes} {index}')
+        generator = random.Random(f'{seed} {processes} {index}')
         fault = Fault(
             kind,
             moment,
-            gap=own.randrange(3),
-            delay=round(own.random() * longest_delay(moment), 4),
-            process='all' if kind == 'kill all' else str(own.randrange(processes)),
-            seed=own.randrange(2**31),
+            gap=generator.randrange(3),
+            delay=round(generator.random() * longest_delay(moment), 4),
+            process='all'
+            if kind == 'kill all'
+            else str(generator.randrange(processes)),
+            seed=generator.randrange(2**31),
         )
         drawn.append(fault)
     return drawn
@@ -143,17 +145,17 @@ class Work:
     ):
         self._record, self._drawn = record, drawn
         self._seed, self._has_disk = seed, has_disk
-        self._taken: set[tuple[int, int]] = set()
+        self._claimed: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
 
-    def left(self) -> dict[int, list[int]]:
-        """The indices of the faults that nobody has taken, by number of processes."""
+    def pending(self) -> dict[int, list[int]]:
+        """The indices of the faults that nobody has claimed, by number of processes."""
         rows = [row for row in read(self._record) if row['seed'] == self._seed]
         return {
             p: [
                 i
                 for i in still_to_strike(rows, p, drawn)
-                if (p, i) not in self._taken
+                if (p, i) not in self._claimed
                 and (self._has_disk or drawn[i].kind != 'full disk')
             ]
             for p, drawn in self._drawn.items()
@@ -162,10 +164,10 @@ class Work:
     def take(self) -> tuple[int, list[tuple[int, Fault]]] | None:
         """A number of processes and the faults of a run; ``None`` if none is left."""
         with self._lock:
-            pending = self.left()
+            pending = self.pending()
             processes = max(pending, key=lambda p: len(pending[p]))
             drawn, chosen = self._drawn[processes], pending[processes][:_PER_RUN]
-            self._taken |= {(processes, index) for index in chosen}
+            self._claimed |= {(processes, index) for index in chosen}
         # There is a warm start at the beginning only.
         first = ('start', 'warm start')
         chosen.sort(key=lambda index: drawn[index].moment not in first)
@@ -181,7 +183,7 @@ class Work:
             with self._record.open('a') as stream:
                 stream.write(f'{ended}{json.dumps(row)}\n')
             write_page(self._record)
-            self._taken -= {(row['processes'], index) for index in row['missed']}
+            self._claimed -= {(row['processes'], index) for index in row['missed']}
 
 
 def write_page(record: pathlib.Path) -> None:
@@ -204,16 +206,16 @@ def strike_runs(
         references: the run directories that nothing struck, by number of processes.
         code: revision and seed, for the record.
     """
-    while (taken := work.take()) is not None:
-        processes, chosen = taken
+    while (work_item := work.take()) is not None:
+        processes, chosen = work_item
         run, row = run_one(place, processes, chosen)
-        found = differences(run.workdir, references[processes])
-        work.finish(row | {'equal': not found, 'differences': found, **code})
-        if not found:
+        changed = differences(run.workdir, references[processes])
+        work.finish(row | {'equal': not changed, 'differences': changed, **code})
+        if not changed:
             unmount(run)
             shutil.rmtree(run.place)
         logging.info(
-            '%s: %d faults, %s', run.place.name, len(row['struck']), found or 'equal'
+            '%s: %d faults, %s', run.place.name, len(row['struck']), changed or 'equal'
         )
 
 
@@ -224,13 +226,13 @@ def still_to_strike(
     tries = dict.fromkeys(range(len(drawn)), 0)
     for row in rows:
         if row['processes'] == processes:
-            for each in row['struck']:
-                tries.pop(each['index'], None)
+            for fault in row['struck']:
+                tries.pop(fault['index'], None)
             for index in row['missed']:
                 if index in tries:
                     tries[index] += 1
-    left = [index for index, count in tries.items() if count < _MOST_TRIES]
-    return sorted(left, key=lambda index: tries[index])
+    pending = [index for index, count in tries.items() if count < _MOST_TRIES]
+    return sorted(pending, key=lambda index: tries[index])
 
 
 def make_reference(place: pathlib.Path, processes: int) -> pathlib.Path:
@@ -277,8 +279,8 @@ def run_one(
                 missed.append(index)
                 continue
             step = max(step, where['step'])
-            said = {'index': index, 'kind': fault.kind, 'moment': fault.moment}
-            struck.append(said | {'process': fault.process} | where)
+            description = {'index': index, 'kind': fault.kind, 'moment': fault.moment}
+            struck.append(description | {'process': fault.process} | where)
         wait_for_end(run)
     finally:
         run.stop()
@@ -311,26 +313,26 @@ def differences(
     """What a finished run of ``last`` steps has otherwise than the reference."""
     if not (run / 'checkpoints' / str(last) / 'commit.json').exists():
         return [f'no checkpoint {last}']
-    found = []
+    lines = []
     steps = [row['step'] for row in tiny.metrics(run, 'train')]
     if steps != [*range(last)]:
-        found.append(f'steps {steps}')
-    ours, theirs = tiny.contents(run), tiny.contents(reference)
-    found += [
+        lines.append(f'steps {steps}')
+    files, reference_files = tiny.contents(run), tiny.contents(reference)
+    lines += [
         name
-        for name in sorted(ours.keys() | theirs.keys())
-        if ours.get(name) != theirs.get(name)
+        for name in sorted(files.keys() | reference_files.keys())
+        if files.get(name) != reference_files.get(name)
     ]
-    mine, others = (
-        {name: x.tobytes() for name, x in tiny.saved_arrays(each, last).items()}
-        for each in (run, reference)
+    arrays, reference_arrays = (
+        {name: x.tobytes() for name, x in tiny.saved_arrays(directory, last).items()}
+        for directory in (run, reference)
     )
-    found += [
+    lines += [
         name
-        for name in sorted(mine.keys() | others.keys())
-        if mine.get(name) != others.get(name)
+        for name in sorted(arrays.keys() | reference_arrays.keys())
+        if arrays.get(name) != reference_arrays.get(name)
     ]
-    return found
+    return lines
 
 
 def read(record: pathlib.Path) -> list[dict[str, Any]]:

@@ -30,8 +30,8 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
     Args:
         rows: of the record, one for each run.
     """
-    struck = [(row, each) for row in rows for each in row['struck']]
-    kills = sum(each['kind'] in KILLS for _, each in struck)
+    struck = [(row, fault) for row in rows for fault in row['struck']]
+    kills = sum(fault['kind'] in KILLS for _, fault in struck)
     equal = sum(row['equal'] for row in rows)
     again = sum(row['computed_again'] for row in rows)
     restarts = sum(row['restarts'] for row in rows)
@@ -55,27 +55,27 @@ def page(rows: Sequence[dict[str, Any]]) -> str:
         'Every fault is in [faults.jsonl](faults.jsonl).',
         '',
     ]
-    if not any(each['kind'] == 'full disk' for _, each in struck):
+    if not any(fault['kind'] == 'full disk' for _, fault in struck):
         lines.insert(-2, 'No disk was filled: that needs a small tmpfs.\n')
     return '\n'.join(lines)
 
 
 def _by_kind(struck: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
     groups = collections.defaultdict(list)
-    for row, each in struck:
-        whom = each['process'] if row['processes'] > 1 else ''
-        if each['kind'] in ('truncate', 'flip', 'damage commit'):
+    for row, fault in struck:
+        whom = fault['process'] if row['processes'] > 1 else ''
+        if fault['kind'] in ('truncate', 'flip', 'damage commit'):
             whom = 'all' if row['processes'] > 1 else ''
-        key = each['kind'], row['processes'], whom, each['moment']
-        groups[key].append((row, each))
+        key = fault['kind'], row['processes'], whom, fault['moment']
+        groups[key].append((row, fault))
     table = [
         [
             _NAMES[kind],
             f'{processes}' + (f', process {whom}' if whom else ''),
             moment,
             str(len(group)),
-            ' '.join(str(each['step']) for _, each in group),
-            str(sum(bool(each['half_written']) for _, each in group)),
+            ' '.join(str(fault['step']) for _, fault in group),
+            str(sum(bool(fault['half_written']) for _, fault in group)),
             f'{sum(row["equal"] for row, _ in group)} of {len(group)}',
         ]
         for (kind, processes, whom, moment), group in sorted(groups.items())
@@ -100,7 +100,7 @@ def _by_run(rows: Sequence[dict[str, Any]]) -> list[str]:
     table = [
         [
             row['run'],
-            ', '.join(f'{each["kind"]} at {each["step"]}' for each in row['struck']),
+            ', '.join(f'{fault["kind"]} at {fault["step"]}' for fault in row['struck']),
             str(row['restarts']),
             str(row['computed_again']),
             (row['revision'] or 'unknown')[:7],

@@ -134,15 +134,15 @@ class Run:
 
     def trainers(self) -> dict[int, int]:
         """The process number of each trainer that runs, by its index."""
-        found = {}
+        processes = {}
         wanted = f'--workdir={self.workdir}'
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 words = path.read_bytes().decode(errors='replace').split('\0')
                 if wanted in words and 'benchmarks.faults.announced_train' in words:
                     hosts = next((w for w in words if w.startswith('--hosts=')), ',0')
-                    found[int(hosts.rpartition(',')[2])] = int(path.parent.name)
-        return found
+                    processes[int(hosts.rpartition(',')[2])] = int(path.parent.name)
+        return processes
 
     def steps_done(self) -> int:
         """The number of steps in the metrics."""
@@ -162,8 +162,8 @@ class Run:
 
     def restarts(self) -> int:
         """How often the loop, or a person, started it again."""
-        said = (self.place / 'loop.log').read_text(errors='replace')
-        return said.count('; again in') + self.starts - 1
+        log = (self.place / 'loop.log').read_text(errors='replace')
+        return log.count('; again in') + self.starts - 1
 
     def at(self, moment: str, step: int) -> bool:
         """Whether the run is there now, not before ``step``."""

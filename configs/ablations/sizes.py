@@ -47,7 +47,7 @@ def start(
         defaults={**(defaults or {}), 'size': 'full'},
         choices={**(choices or {}), 'size': SIZES},
     )
-    size, shown = values['size'], [str(values[key]) for key in defaults or {}]
+    size, settings = values['size'], [str(values[key]) for key in defaults or {}]
     config = SIZES[size]()
-    config.name = '_'.join([name, *shown, *([] if size == 'full' else [size])])
+    config.name = '_'.join([name, *settings, *([] if size == 'full' else [size])])
     return config, values

@@ -88,7 +88,7 @@ _GROUPED = (
     ('pkpo', 'PKPO, k = 4'),
     ('pkpo_loo', 'PKPO loo-1, k = 4'),
 )
-_OTHERS = (
+_UNGROUPED = (
     ('rloo', 'RLOO'),
     ('dr_grpo', 'Dr. GRPO'),
     ('mixture', 'half pass@1, half pass@2'),
@@ -132,7 +132,7 @@ _NO_CURVES = (
     *('full_sampling', 'bootstrap_sampling', 'unlikeliness'),
     *('differential_smoothing', 'curverl', 'set_level', 'annealed_k'),
 )
-_EVERY = (('pass_at_1', 'Pass@1 Training'), *_GROUPED, *_OTHERS, _ANNEALED)
+_EVERY = (('pass_at_1', 'Pass@1 Training'), *_GROUPED, *_UNGROUPED, _ANNEALED)
 _POOLED_NAMES = tuple(name for name, _ in _POOLED)
 # Variant -> the names of its arms; the others have all of _EVERY.
 _CHOSEN = {
@@ -179,12 +179,12 @@ def get_sweep(argument: str = '') -> Sweep:
     variants = {'variant': tuple(_SETTINGS)}
     values = arguments.parse(argument, defaults={'variant': 'hard'}, choices=variants)
     variant = values['variant']
-    settings, said = _SETTINGS[variant]
+    settings, description = _SETTINGS[variant]
     chosen = _CHOSEN.get(variant, tuple(name for name, _ in _EVERY))
     names = [pair for pair in (*_EVERY, *_POOLED) if pair[0] in chosen]
     return Sweep(
         name='estimators' if variant == 'hard' else f'estimators_{variant}',
-        title=f'5x5 mazes, {said}',
+        title=f'5x5 mazes, {description}',
         arms=tuple(_arm(name, label, settings) for name, label in names),
         baseline='pass_at_1',
         seeds=tuple(_SEEDS.get(variant, range(5))),
@@ -199,5 +199,5 @@ def _arm(estimator: str, label: str, settings: Mapping[str, Any]) -> Arm:
     """Makes the arm of an estimator, with the estimator's name."""
     if estimator == 'annealed_k':
         return Arm(estimator, label, 'configs/annealed_k.py:first=8', settings)
-    own = {'advantage.name': estimator, 'advantage.k': 4}
-    return Arm(estimator, label, 'configs/maze_tiny.py', {**own, **settings})
+    overrides = {'advantage.name': estimator, 'advantage.k': 4}
+    return Arm(estimator, label, 'configs/maze_tiny.py', {**overrides, **settings})

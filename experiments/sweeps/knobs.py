@@ -59,11 +59,11 @@ def get_sweep(argument: str = '') -> Sweep:
         defaults={'difficulty': 'medium'},
         choices={'difficulty': tuple(_SETTINGS)},
     )['difficulty']
-    settings, said = _SETTINGS[difficulty]
+    settings, description = _SETTINGS[difficulty]
     settings = {**settings, **_EVALUATION}
     return Sweep(
         name=f'knobs_{difficulty}',
-        title=f'5x5 mazes, {said}',
+        title=f'5x5 mazes, {description}',
         arms=(
             _arm('pass_at_1', 'Pass@1 Training', settings),
             _arm('maxrl', 'MaxRL', settings),

@@ -35,6 +35,6 @@ def get_sweep() -> Sweep:
 
 def _arm(estimator: str, label: str, k: int) -> Arm:
     """Makes the arm of an estimator, with the estimator's name."""
-    kept = {'checkpoint.every': 50, 'checkpoint.keep_every': 50}
-    overrides = {'advantage.name': estimator, 'advantage.k': k, **kept}
+    checkpoints = {'checkpoint.every': 50, 'checkpoint.keep_every': 50}
+    overrides = {'advantage.name': estimator, 'advantage.k': k, **checkpoints}
     return Arm(estimator, label, 'configs/maze_tiny.py', overrides)

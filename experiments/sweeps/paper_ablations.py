@@ -69,5 +69,5 @@ def get_sweep() -> Sweep:
 def _arm(file: str, argument: str, label: str) -> Arm:
     """Makes the arm of a file with its arguments."""
     name = '_'.join([file, *argument.split('=')[1:]])
-    given = ','.join(filter(None, [argument, 'size=tiny']))
-    return Arm(name, label, f'configs/ablations/{file}.py:{given}')
+    options = ','.join(filter(None, [argument, 'size=tiny']))
+    return Arm(name, label, f'configs/ablations/{file}.py:{options}')
