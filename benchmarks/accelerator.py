@@ -237,8 +237,8 @@ class Model:
             donate=(2, 3),
             profile=self.profile,
         )
-        response_slots = batch.response_tokens + DECODE_STEPS / 2
-        slots = batch.prompts * batch.prompt_tokens + batch.sequences * response_slots
+        length = batch.response_tokens + DECODE_STEPS / 2
+        slots = batch.prompts * batch.prompt_tokens + batch.sequences * length
         size = jnp.dtype(arch.dtype).itemsize
         bytes_read = size * (
             token_flops(arch) // 2
@@ -246,9 +246,7 @@ class Model:
             + 2 * arch.num_layers * arch.num_kv_heads * arch.head_dim * slots
         )
         needed = flops.decode_flops(
-            arch,
-            sequences=batch.sequences,
-            context_tokens=batch.prompt_tokens + response_slots,
+            arch, sequences=batch.sequences, context_tokens=batch.prompt_tokens + length
         )
         return timing, bytes_read, needed
 
@@ -353,15 +351,13 @@ class Model:
         )
 
     def _flops(self, batch: Batch, response_tokens: int | None = None) -> float:
-        num_tokens = (
-            batch.response_tokens if response_tokens is None else response_tokens
-        )
+        length = batch.response_tokens if response_tokens is None else response_tokens
         return flops.model_flops(
             self.policy.arch,
             num_prompts=batch.prompts,
             num_rollouts=batch.rollouts,
             prompt_tokens=batch.prompt_tokens,
-            response_tokens=num_tokens,
+            response_tokens=length,
         )
 
 

@@ -252,22 +252,21 @@ def values_of(
     rows: Sequence[Row], measure: str, split: str
 ) -> dict[str, dict[str, np.ndarray]]:
     """Returns arm -> decoding -> ``[S]`` of the seeds that all arms have."""
-    by_arm: dict[tuple[str, str], dict[int, float]] = {}
+    cells: dict[tuple[str, str], dict[int, float]] = {}
     for row in rows:
         # A greedy response is the only one.
         value = row['pass_at_1' if row['decoding'] == 'greedy' else measure]
         if row['split'] == split:
-            by_arm.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
-    arms = [arm for arm in ARMS if any(arm == name for name, _ in by_arm)]
+            cells.setdefault((row['arm'], row['decoding']), {})[row['seed']] = value
+    arms = [arm for arm in ARMS if any(arm == name for name, _ in cells)]
     names = [str(decoding) for decoding in DECODINGS]
-    complete = [by_arm.get((arm, name), {}) for arm in arms for name in names]
+    complete = [cells.get((arm, name), {}) for arm in arms for name in names]
     seeds = sorted(set.intersection(*(set(of_seed) for of_seed in complete)))
     if not seeds:
         raise InputError(f'no seed has all ways of decoding on {split} of {arms}')
     return {
         arm: {
-            name: np.array([by_arm[arm, name][seed] for seed in seeds])
-            for name in names
+            name: np.array([cells[arm, name][seed] for seed in seeds]) for name in names
         }
         for arm in arms
     }

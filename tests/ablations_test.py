@@ -69,8 +69,8 @@ OF_THE_PAPER = [
 
 
 def test_every_ablation_of_the_paper_is_a_row():
-    named = {where for where, _ in ablations().values() if 'ablations' in where}
-    assert {f'`{path.relative_to(ROOT)}`' for path in OF_THE_PAPER} == named
+    configs = {where for where, _ in ablations().values() if 'ablations' in where}
+    assert {f'`{path.relative_to(ROOT)}`' for path in OF_THE_PAPER} == configs
 
 
 @pytest.mark.parametrize('path', OF_THE_PAPER, ids=lambda path: path.stem)

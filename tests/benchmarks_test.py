@@ -206,7 +206,7 @@ def test_what_generation_needs_is_what_the_reference_counted():
 
 
 def test_repeated_prompts_are_groups_of_one():
-    rollouts, _ = ours.given(TINY)
+    rollouts, _ = ours.draw_rollouts(TINY)
     apart = ours.repeat_prompts(rollouts)
     rows = TINY.sequences
     assert apart.tokens.shape == (rows, 1, TINY.response_tokens)
@@ -230,9 +230,9 @@ def test_the_gap_of_gradients_is_relative_and_named(tmp_path):
 
 
 def test_growth_changes_one_size_at_a_time():
-    named = dict(growth.works_to_measure(TINY, ['layers', 'prompts'], sizes=2))
-    assert next(iter(named)) == 'nothing'
-    for name, work in list(named.items())[1:]:
+    by_name = dict(growth.works_to_measure(TINY, ['layers', 'prompts'], sizes=2))
+    assert next(iter(by_name)) == 'nothing'
+    for name, work in list(by_name.items())[1:]:
         axis, size = name.split()
         assert work == dataclasses.replace(TINY, **{axis: int(size)})
 
@@ -250,11 +250,11 @@ def test_an_environment_is_made_only_without_a_python(tmp_path, monkeypatch):
 
 def test_timing_waits_and_gives_donated_arguments_back():
     x = jnp.zeros(4)
-    found = accelerator.timed(lambda x: (x + 1,), x, repetitions=3, donate=(0,))
+    timing = accelerator.timed(lambda x: (x + 1,), x, repetitions=3, donate=(0,))
     # Once to warm up, three times timed, each going on from the one before.
-    np.testing.assert_array_equal(found.result[0], np.full(4, 4.0))
-    assert found.seconds > 0
-    assert found.compile_seconds > 0
+    np.testing.assert_array_equal(timing.result[0], np.full(4, 4.0))
+    assert timing.seconds > 0
+    assert timing.compile_seconds > 0
 
 
 @pytest.mark.slow
@@ -295,7 +295,7 @@ def test_int8_is_compared_with_the_same_tokens_and_outliers_change_no_attention(
     args = types.SimpleNamespace(
         prompts=4, rollouts=3, tokens=0, products='float32,bfloat16'
     )
-    found = {}
+    by_size = {}
     for size in (1.0, 64.0):
         params = int8_cache.with_outliers(drawn, setup.policy.arch.head_dim, size)
         with jax.set_mesh(setup.mesh):
@@ -308,10 +308,10 @@ def test_int8_is_compared_with_the_same_tokens_and_outliers_change_no_attention(
         ]
         assert float(rows[0][2]) == 0
         assert (rows[0][5], rows[0][8]) == ('1.00000', '1.00000')
-        found[size] = [float(row[2]) for row in rows]
+        by_size[size] = [float(row[2]) for row in rows]
     # Powers of two change no product, but the steps of the other numbers.
-    assert found[1.0][2] == found[64.0][2]
-    assert 0 < found[1.0][1] < found[64.0][1]
+    assert by_size[1.0][2] == by_size[64.0][2]
+    assert 0 < by_size[1.0][1] < by_size[64.0][1]
 
 
 def test_the_effective_size_of_weights():

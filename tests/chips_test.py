@@ -27,8 +27,10 @@ def planned(memory: float | None = None, flags: Sequence[str] = ()) -> str:
     arguments = ['plan', '--config=tests/tiny.py', '--config.mesh.fsdp=1', *flags]
     arguments += ['--topology=cpu:1']
     config = parse(plan.main, arguments, absl_flags.FlagValues())['config']
-    given = config_file.flags_of(arguments[2:-1])
-    return plan.plan_that_fits(config, topology, ['train'], config_flags=given)[0]
+    config_flags = config_file.flags_of(arguments[2:-1])
+    return plan.plan_that_fits(config, topology, ['train'], config_flags=config_flags)[
+        0
+    ]
 
 
 def test_a_plan_that_fits_has_its_memory_and_a_time():

@@ -50,7 +50,7 @@ def rows_of(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip('|').split(' | ')] for line in lines]
 
 
-def named(cell: str) -> list[str]:
+def names_in(cell: str) -> list[str]:
     return re.findall(r'`([^`]+)`', cell)
 
 
@@ -59,7 +59,7 @@ ROWS = [row for title in TABLES for row in rows_of(title)]
 
 
 def test_every_field_of_trl_is_on_the_page():
-    listed = [name for row in rows_of('TRL: GRPOConfig') for name in named(row[0])]
+    listed = [name for row in rows_of('TRL: GRPOConfig') for name in names_in(row[0])]
     assert not set(FIELDS) - set(listed)
     assert len(listed) == len(set(listed)), 'a flag has one row'
     assert f'TRL {TRL}' in PAGE
@@ -68,29 +68,29 @@ def test_every_field_of_trl_is_on_the_page():
 
 @pytest.mark.parametrize('title', TABLES)
 def test_a_flag_has_one_row_that_says_what_it_is_here(title):
-    listed = [name for row in rows_of(title) for name in named(row[0])]
+    listed = [name for row in rows_of(title) for name in names_in(row[0])]
     assert len(listed) == len(set(listed)) > 10
     for flags_cell, keys, *_ in rows_of(title):
-        assert named(flags_cell)
-        assert keys == 'none' or named(keys), flags_cell
+        assert names_in(flags_cell)
+        assert keys == 'none' or names_in(keys), flags_cell
 
 
 @pytest.mark.parametrize('row', ROWS, ids=lambda row: row[0])
 def test_a_key_of_the_page_is_one_of_the_config(row):
-    names = [name for name in named(row[1]) if row[1] != 'none']
+    names = [name for name in names_in(row[1]) if row[1] != 'none']
     # Sections whose keys are a task's own.
     wrong = {name.partition('=')[0] for name in names} - KEYS.keys() - {'task.params'}
     assert not wrong
     # In a remark, what has a dot and is ours.
     sections = {key.partition('.')[0] for key in KEYS if '.' in key}
     for cell in row[2:]:
-        for name in named(cell):
+        for name in names_in(cell):
             key = name.partition('=')[0]
             if key.partition('.')[0] in sections and '.' in key:
                 assert key in KEYS, name
 
 
-VALUES = sorted({name for name in named(PAGE) if re.fullmatch(r'[\w.]+=\w+', name)})
+VALUES = sorted({name for name in names_in(PAGE) if re.fullmatch(r'[\w.]+=\w+', name)})
 
 
 @pytest.mark.parametrize('value', VALUES)

@@ -79,7 +79,7 @@ def test_seeds_are_paired_and_everything_is_written(runs, capsys):
     assert measure['by_seed'] == pytest.approx([7 / 12, 8 / 12])
     assert measure['over_seeds']['mean'] == pytest.approx(4 / 12)
     assert record['solved']['all'] == [0, 1, 2]
-    assert [len(found) for found in record['arms'].values()] == [2, 2]
+    assert [len(values) for values in record['arms'].values()] == [2, 2]
     assert figure.read_bytes().startswith(b'\x89PNG')
 
 
@@ -88,18 +88,18 @@ def test_the_figure_says_what_its_bands_are_and_what_the_seeds_say(runs):
     with legible.texts() as written:
         compare.main(seeds, figure=str(runs / 'seeds.png'))
     legible.check(written)
-    said = '\n'.join(each.text for each in written)
-    assert 'bands: 95 % intervals over problems (bootstrap)' in said
+    text = '\n'.join(x.text for x in written)
+    assert 'bands: 95 % intervals over problems (bootstrap)' in text
     # 3/12 and 4/12, 7/12 and 8/12.
-    assert 'new minus base over 2 seeds' in said
-    assert 'Pass@1 +0.333 [+0.333, +0.333], Pass@4' in said
-    assert said.count('share of problems') == 3
+    assert 'new minus base over 2 seeds' in text
+    assert 'Pass@1 +0.333 [+0.333, +0.333], Pass@4' in text
+    assert text.count('share of problems') == 3
     with legible.texts() as written:
         compare.main([f'a={runs}/a0', f'b={runs}/b0'], figure=str(runs / 'one.png'))
     legible.check(written)
-    said = '\n'.join(each.text for each in written)
-    assert 'bands: 95 % intervals' in said
-    assert 'seeds' not in said
+    text = '\n'.join(x.text for x in written)
+    assert 'bands: 95 % intervals' in text
+    assert 'seeds' not in text
 
 
 def test_every_arm_has_a_marker_of_its_own(runs):
@@ -116,13 +116,13 @@ def test_every_arm_has_a_marker_of_its_own(runs):
 
 
 def test_the_panels_have_the_values_of_the_table(runs):
-    named = [
+    pairs = [
         compare.read_named(f'{runs}/{name}', split='test', step=None)
         for name in ('a0', 'b0')
     ]
-    found = comparison.compare(compare.make_arms(named))
-    passed, gaps, covered = compare.panels(compare.make_arms(named), found)
-    at_1 = found['pass_at_1']
+    compared = comparison.compare(compare.make_arms(pairs))
+    passed, gaps, covered = compare.panels(compare.make_arms(pairs), compared)
+    at_1 = compared['pass_at_1']
     assert [line.y[0] for line in passed.series] == [x.value.mean for x in at_1]
     (gap, _) = gaps.series
     assert (gap.y[0], gap.low[0], gap.high[0]) == dataclasses.astuple(
@@ -198,11 +198,11 @@ def test_only_last_evaluations_of_one_step_are_compared(runs):
 
 def test_a_run_is_not_compared_with_itself(runs):
     for arms in ([f'a={runs}/a0,{runs}/a0', f'b={runs}/b0,{runs}/b1'], ['a0', 'a0']):
-        named = [
+        arguments = [
             arm if '=' in arm else f'{i}={runs}/{arm}' for i, arm in enumerate(arms)
         ]
         with pytest.raises(InputError, match='name a run once'):
-            compare.main(named)
+            compare.main(arguments)
 
 
 def test_runs_are_paired_by_their_seeds(runs, capsys):

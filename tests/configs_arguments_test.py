@@ -56,8 +56,8 @@ def test_arguments_have_the_types_of_their_defaults():
     defaults = {'fraction': 0.1, 'size': 'tiny', 'steps': 3, 'packed': False}
     choices = {'size': ('tiny', 'full')}
     assert arguments.parse('', defaults=defaults, choices=choices) == defaults
-    given = 'fraction=1,packed=true,size=full,steps=5'
-    values = arguments.parse(given, defaults=defaults, choices=choices)
+    text = 'fraction=1,packed=true,size=full,steps=5'
+    values = arguments.parse(text, defaults=defaults, choices=choices)
     assert values == {'fraction': 1.0, 'size': 'full', 'steps': 5, 'packed': True}
     assert isinstance(values['fraction'], float)
 
@@ -110,10 +110,10 @@ def test_the_overview_has_the_steps_of_the_papers_figure(size):
 @pytest.mark.parametrize('ablation', [adaptive, combination, overview])
 def test_what_the_paper_ran_on_puzzles_runs_on_enigmata(ablation):
     config = ablation.get_config('size=enigmata')
-    given = enigmata.get_config('model=qwen25_7b')
+    puzzles = enigmata.get_config('model=qwen25_7b')
     assert config.name.endswith('_enigmata')
     for section in ('task', 'model', 'data', 'sampling', 'mesh', 'eval'):
-        assert config[section] == given[section]
+        assert config[section] == puzzles[section]
 
 
 @pytest.mark.parametrize(('size', 'most'), [('tiny', 15), ('full', 31)])

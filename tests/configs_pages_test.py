@@ -7,11 +7,11 @@ import pytest
 from absl import flags
 
 from passk_jax.cli.flags import parse
-from tests.configs_test import EXPERIMENTS, NAMED, ROOT
+from tests.configs_test import EXPERIMENTS, NAMES_ON_PAGES, ROOT
 
 
 def test_every_kept_plan_has_a_command_and_a_title_that_agree():
-    options = {each.option: name for name, each in EXPERIMENTS.items()}
+    options = {experiment.option: name for name, experiment in EXPERIMENTS.items()}
     plans = sorted((ROOT / 'experiments' / 'plans').glob('*_v*.md'))
     assert plans
     for path in plans:
@@ -21,7 +21,7 @@ def test_every_kept_plan_has_a_command_and_a_title_that_agree():
         assert path.stem.startswith(options[option])
 
 
-@pytest.mark.parametrize('name', NAMED)
+@pytest.mark.parametrize('name', NAMES_ON_PAGES)
 def test_an_experiment_of_the_pages_states_its_command_and_where_its_result_is(name):
     docstring = EXPERIMENTS[name].docstring
     assert f'--config={EXPERIMENTS[name].option} ' in docstring
@@ -33,7 +33,7 @@ def test_the_commands_of_a_docstring_are_complete(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     text = EXPERIMENTS[name].docstring.replace('\\\n', '')
     commands = re.findall(r'^ +python -m (passk_jax\.\w+) (.*)$', text, re.MULTILINE)
-    assert commands or name not in NAMED
+    assert commands or name not in NAMES_ON_PAGES
     for module, arguments in commands:
         main = importlib.import_module(module).main
         assert parse(main, [module, *arguments.split()], flags.FlagValues())

@@ -61,21 +61,21 @@ class Experiment:
 
 def experiments() -> dict[str, Experiment]:
     """The name that its config must have -> every experiment of ``configs/``."""
-    found = {}
+    by_name = {}
     for path in sorted((ROOT / 'configs').glob('*.py')):
         # The last names files of a user; tests/examples_test.py trains with it.
         if path.stem in ('__init__', 'base', 'arguments', 'custom'):
             continue
         module = importlib.import_module(f'configs.{path.stem}')
         if not hasattr(module, 'MODELS'):
-            found[path.stem] = Experiment(path.stem, '', module.__doc__ or '')
+            by_name[path.stem] = Experiment(path.stem, '', module.__doc__ or '')
             continue
         for name, model in module.MODELS.items():
             docstring = f'{module.__doc__}\n{model.__doc__}'
-            found[f'{path.stem}_{name}'] = Experiment(
+            by_name[f'{path.stem}_{name}'] = Experiment(
                 path.stem, f'model={name}', docstring
             )
-    return found
+    return by_name
 
 
 EXPERIMENTS = experiments()
@@ -86,10 +86,10 @@ PAGES = [
     (ROOT / path).read_text()
     for path in ('README.md', 'docs/results.md', 'experiments/pages/costs.md')
 ]
-NAMED = [
+NAMES_ON_PAGES = [
     name
-    for name, each in EXPERIMENTS.items()
-    if any(f'configs/{each.file}.py' in page for page in PAGES)
+    for name, experiment in EXPERIMENTS.items()
+    if any(f'configs/{experiment.file}.py' in page for page in PAGES)
 ]
 
 # Model and task of every row the paper trains, with its limits of prompt and response;
@@ -128,7 +128,7 @@ def planned_mesh(config: ExperimentConfig) -> AbstractMesh:
     return AbstractMesh(tuple(sizes.values()), tuple(sizes), axis_types=auto)
 
 
-@pytest.mark.parametrize('name', NAMED)
+@pytest.mark.parametrize('name', NAMES_ON_PAGES)
 def test_an_experiment_is_named_after_its_file_and_row(name):
     assert load(name).name == name
 
@@ -151,7 +151,7 @@ def test_an_experiment_names_what_exists(name):
 
 
 def test_every_model_row_of_the_paper_has_a_config_that_a_page_names():
-    assert PAPER.keys() <= {*NAMED}
+    assert PAPER.keys() <= {*NAMES_ON_PAGES}
 
 
 @pytest.mark.parametrize('name', PAPER)
@@ -191,13 +191,13 @@ def test_the_full_size_train_step_traces_on_the_planned_mesh(name, tmp_path):
     assert metrics['loss'].shape == ()
     assert metrics['problem_loss'].shape == (1, P)
     # A device's share of the masters, of the optimizer's two moments and nothing else.
-    whole = sum(x.size for x in state.params.values())
+    num_parameters = sum(x.size for x in state.params.values())
     share = sum(
         math.prod(x.sharding.shard_shape(x.shape)) for x in jax.tree.leaves(state)
     )
     # The other axes share the batch, and hold the same masters.
     shards = mesh.shape['fsdp'] * mesh.shape['tensor']
-    assert share < 1.01 * 3 * whole / shards + 2**16
+    assert share < 1.01 * 3 * num_parameters / shards + 2**16
 
 
 def rollouts(config: ExperimentConfig) -> Rollouts:
@@ -231,7 +231,7 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     mesh = planned_mesh(config)
     # The row's own part: the file's docstring has a command too.
     _, is_planned, docstring = EXPERIMENTS[name].docstring.partition('Planned for')
-    assert is_planned or name not in NAMED
+    assert is_planned or name not in NAMES_ON_PAGES
     if is_planned:
         (topology,) = re.findall(r'--topology=v5p:([\dx]+)', docstring)
         assert f'--config={EXPERIMENTS[name].option} ' in docstring
@@ -263,9 +263,9 @@ def test_a_planned_mesh_is_the_one_of_the_docstring_and_divides_everything(
     decode_mesh.make(mesh, config.mesh.decode_tensor, num_kv_heads=heads)
     # None of these models has experts.
     assert sizes.keys() | {'experts'} == sharding.RULES.keys()
-    for axis, each in sizes.items():
+    for axis, axis_sizes in sizes.items():
         shares = math.prod(mesh.shape[name] for name in sharding.RULES[axis])
-        assert not any(size % shares for size in each), (axis, each, shares)
+        assert not any(size % shares for size in axis_sizes), (axis, axis_sizes, shares)
 
 
 def test_experiments_load_by_their_paths_from_the_root():
@@ -280,7 +280,7 @@ def test_experiments_load_by_their_paths_from_the_root():
         '    values(sys.argv)\n'
         '    print(values.config.name, values.config.advantage.k)\n'
     )
-    options = [each.option for each in EXPERIMENTS.values()]
+    options = [experiment.option for experiment in EXPERIMENTS.values()]
     command = [sys.executable, '-c', code, *options]
     read = subprocess.check_output(command, cwd=ROOT, text=True)
     assert read.splitlines() == [f'{load(name).name} 8' for name in EXPERIMENTS]
@@ -358,7 +358,7 @@ def test_small_puzzles_hold_their_prompts_and_answers(name, tmp_path):
 def test_of_the_mixture_the_weights_are_those_of_its_docstring():
     params = {name: load(name).task.params for name in ('mixture', 'mixture_tiny')}
     weights = {
-        name: {part: each['weight'] for part, each in of_one['parts'].items()}
+        name: {part: fields['weight'] for part, fields in of_one['parts'].items()}
         for name, of_one in params.items()
     }
     puzzles = {'puzzles_easy': 1, 'puzzles_medium': 3, 'puzzles_hard': 2}

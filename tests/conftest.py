@@ -51,15 +51,15 @@ jax.devices()
 
 # A new context of MLIR for each small program is a third of its cost; one per test file
 # is enough.
-_own_context = mlir.make_ir_context
-_shared_context = functools.cache(_own_context)
+_new_context = mlir.make_ir_context
+_shared_context = functools.cache(_new_context)
 
 
 def _make_context() -> mlir.ir.Context:
     """Returns the shared context, or a new one in a thread or inside a lowering."""
     alone = threading.current_thread() is threading.main_thread()
     shares = alone and not mlir.ir.Context.current
-    return _shared_context() if shares else _own_context()
+    return _shared_context() if shares else _new_context()
 
 
 mlir.make_ir_context = _make_context

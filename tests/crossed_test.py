@@ -8,17 +8,17 @@ from experiments import crossed
 
 def test_the_components_of_a_sum_are_those_of_its_terms():
     of_groups, of_seeds = np.array([0.0, 3.0, 6.0]), np.array([1.0, 2.0])
-    found = crossed.analyse(of_groups[:, None] + of_seeds)
-    assert found.interval[0] == 4.5
-    assert (found.groups, found.residual) == (3.0, 0.0)
-    assert found.seeds == pytest.approx(0.5**0.5)
+    components = crossed.analyse(of_groups[:, None] + of_seeds)
+    assert components.interval[0] == 4.5
+    assert (components.groups, components.residual) == (3.0, 0.0)
+    assert components.seeds == pytest.approx(0.5**0.5)
 
 
 def test_without_effects_the_mean_has_the_error_of_the_rest():
     values = np.array([[1.0, -1.0], [-1.0, 1.0]])
-    found = crossed.analyse(values)
-    assert (found.groups, found.seeds, found.residual) == (0.0, 0.0, 2.0)
-    assert found.interval[1] < -1 < 1 < found.interval[2]
+    components = crossed.analyse(values)
+    assert (components.groups, components.seeds, components.residual) == (0.0, 0.0, 2.0)
+    assert components.interval[1] < -1 < 1 < components.interval[2]
 
 
 @pytest.mark.parametrize('deviations', [(1, 1, 1), (0, 0, 1), (1, 0, 0.3), (0, 1, 0.3)])

@@ -18,15 +18,15 @@ def rows():
     for arm, gain in (('pass_at_1', 0.0), ('maxrl', 0.1)):
         for seed in (3, 4, 5):
             for split, more in (('validation', 0.0), ('test', 0.01)):
-                for each in DECODINGS:
-                    warm = each.temperature
+                for setting in DECODINGS:
+                    warm = setting.temperature
                     values = {'pass_at_1': 0.5 - 0.1 * warm + gain + more}
                     if warm:
                         many = 0.9 - 0.2 * abs(warm - 1.5) + gain + seed / 1000
                         values |= dict.fromkeys(decoding.MEASURES, 0.5) | values
                         values['pass_at_32'] = many
                     names = {'arm': arm, 'seed': seed, 'split': split}
-                    yield names | {'decoding': str(each)} | values
+                    yield names | {'decoding': str(setting)} | values
 
 
 def test_a_row_is_the_runs_last_evaluation_decoded_otherwise(finished_run):
@@ -76,8 +76,8 @@ def test_the_summary_has_a_column_for_each_setting(tmp_path):
 
 def test_only_seeds_that_every_arm_has_are_compared():
     some = [row for row in rows() if row['arm'] != 'maxrl' or row['seed'] != 4]
-    found = decoding.values_of(some, 'pass_at_32', 'test')
-    assert [len(values) for of in found.values() for values in of.values()] == [2] * 18
+    by_arm = decoding.values_of(some, 'pass_at_32', 'test')
+    assert [len(values) for of in by_arm.values() for values in of.values()] == [2] * 18
     lacking = [row for row in some if row['arm'] != 'maxrl' or row['seed'] == 4]
     lacking += [dict(row, seed=7) for row in some if row['arm'] == 'maxrl']
     with pytest.raises(InputError, match='no seed has all ways of decoding on test'):
@@ -92,25 +92,25 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
         decoding.main(setting='easy', results=str(tmp_path))
     there = [row for row in rows() if row['decoding'] != 'greedy']
     monkeypatch.setattr(decoding.directories, 'is_done', lambda job: job.run.seed == 12)
-    asked = {}
+    requests = {}
 
     def evaluate(directory, wanted):
-        asked[directory.name] = wanted
+        requests[directory.name] = wanted
         return []
 
     monkeypatch.setattr(decoding, '_evaluate', evaluate)
     setting = decoding.SETTINGS['medium']
     there = [dict(row, seed=12) for row in there if row['seed'] == 3]
     assert [*decoding.missing_rows(setting, tmp_path, there)] == []
-    assert len(asked) == len(decoding.ARMS)
-    assert asked['maxrl_seed12'] == [
+    assert len(requests) == len(decoding.ARMS)
+    assert requests['maxrl_seed12'] == [
         (Decoding(0.0), 'validation'),
         (Decoding(0.0), 'test'),
     ]
-    assert len(asked['rs_grpo_seed12']) == 2 * len(DECODINGS)
-    asked.clear()
+    assert len(requests['rs_grpo_seed12']) == 2 * len(DECODINGS)
+    requests.clear()
     assert [*decoding.missing_rows(setting, tmp_path, there, arms=['maxrl'])] == []
-    assert [*asked] == ['maxrl_seed12']
+    assert [*requests] == ['maxrl_seed12']
     with pytest.raises(InputError, match=r"--arms: \['grpo'\] must be some of"):
         decoding.main(setting='easy', arms='pass_at_1,grpo', results=str(tmp_path))
 
@@ -136,8 +136,8 @@ def test_arms_are_of_the_estimators_that_they_are_named_after(monkeypatch):
 def test_a_repetition_differs_in_seeds_and_in_what_is_evaluated(name, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     settings = [decoding.SETTINGS[name], decoding.SETTINGS[f'{name}_again']]
-    (seeds, first), (others, again) = map(_configs, settings)
-    assert not {*seeds} & {*others}
+    (seeds, first), (other_seeds, again) = map(_configs, settings)
+    assert not {*seeds} & {*other_seeds}
     assert first.keys() == again.keys()
     for arm in first:
         assert _differences(first[arm], again[arm]) <= {'seed', 'split', 'final_split'}
@@ -145,14 +145,14 @@ def test_a_repetition_differs_in_seeds_and_in_what_is_evaluated(name, monkeypatc
 
 def _differences(first, again):
     """The names of fields that have different values."""
-    found = set()
+    keys = set()
     for key in first.keys() | again.keys():
         values = first.get(key), again.get(key)
         if all(isinstance(x, Mapping) for x in values):
-            found |= _differences(*values)
+            keys |= _differences(*values)
         elif values[0] != values[1]:
-            found.add(key)
-    return found
+            keys.add(key)
+    return keys
 
 
 def test_the_committed_summary_is_of_the_rows():

@@ -109,8 +109,8 @@ def test_the_commands_of_adapters_are_complete(monkeypatch):
     arguments = [shlex.split(command)[2:] for command in commands]
     mains = {'passk_jax.train': train.main, 'passk_jax.export': export.main}
     parsed = [
-        flags.parse(mains[module], [module, *rest], absl_flags.FlagValues())
-        for module, *rest in arguments
+        flags.parse(mains[module], [module, *flag_arguments], absl_flags.FlagValues())
+        for module, *flag_arguments in arguments
     ]
     lora = Lora.configured(parsed[0]['config'].model.lora)
     assert lora == Lora(16, 32.0, ('q_proj', 'k_proj', 'v_proj', 'o_proj'))

@@ -17,26 +17,26 @@ def test_callers_of_the_library_may_catch_a_floating_point_error():
 
 def fail(message):
     def step():
-        taken.append(message)
+        messages.append(message)
         raise OSError(message)
 
-    taken = []
-    return step, taken
+    messages = []
+    return step, messages
 
 
 def test_every_step_of_leaving_is_taken_and_the_first_error_is_raised(caplog):
     steps = [fail('one'), fail('two')]
     with pytest.raises(OSError, match='one'):
         leave(None, *[step for step, _ in steps])
-    assert [taken for _, taken in steps] == [['one'], ['two']]
+    assert [messages for _, messages in steps] == [['one'], ['two']]
     assert 'OSError: two' in caplog.text
     assert 'one' not in caplog.text
 
 
 def test_what_fails_while_leaving_for_an_error_is_only_logged(caplog):
-    step, taken = fail('one')
+    step, messages = fail('one')
     leave(KeyError, step)
-    assert taken == ['one']
+    assert messages == ['one']
     assert 'OSError: one' in caplog.text
 
 

@@ -71,9 +71,9 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
     ]
     assert cells[0] == head
     assert [line[:5] for line in cells[2:]] == [
-        [task, *rest]
+        [task, *options]
         for task in ('one', 'two')
-        for rest in (
+        for options in (
             ['3x3', '1', '0', '1'],
             ['4x4', '3', '0', '0'],
             ['5x5', '0', '4', '0'],
@@ -85,14 +85,14 @@ def test_other_tasks_are_evaluated_with_a_table_of_their_categories(
         rows = tiny.read_lines(directory / f'{name.format(task)}.jsonl')
         assert len(rows) == 4
         summary = json.loads((directory / f'{name.format(task)}.json').read_text())
-        shown = 100 * summary['metrics']['pass_at_1']
+        percent = 100 * summary['metrics']['pass_at_1']
         assert summary['left_out'] == {
             'too long': {'5x5': 4},
             'trained on': {'3x3': 1},
         }
         assert summary['num_dropped'] == 4
         (line,) = (x for x in cells if x[:2] == [task, 'all problems'])
-        assert line[head.index('Pass@1')] == f'{shown:.1f}'
+        assert line[head.index('Pass@1')] == f'{percent:.1f}'
 
 
 def hashes(config, split):
@@ -111,7 +111,7 @@ def test_problems_that_the_run_was_trained_on_are_left_out(workdir, tmp_path, ca
     params = summary['task']['params']
     other = dataclasses.replace(config, task=TaskConfig('maze', params))
     seen = set(hashes(config, 'train'))
-    common = sum(each in seen for each in hashes(other, 'train'))
+    common = sum(digest in seen for digest in hashes(other, 'train'))
     assert 0 < common < 60
     assert summary['left_out'] == {'too long': {}, 'trained on': {'3x3': common}}
     assert len(tiny.read_lines(records)) == 60 - common
@@ -147,8 +147,10 @@ def test_two_arguments_of_a_config_file_are_two_results(workdir, tmp_path):
     for argument in ('1', 'a/2'):
         run(workdir, task=f'{path}:{argument}')
     name = 'test_step_00000005_task=one:{}.jsonl'
-    found = {k: v.count(b'\n') for k, v in contents(workdir).items() if 'jsonl' in k}
-    assert found == {name.format('1'): 2, name.format('a%2F2'): 3}
+    num_lines = {
+        k: v.count(b'\n') for k, v in contents(workdir).items() if 'jsonl' in k
+    }
+    assert num_lines == {name.format('1'): 2, name.format('a%2F2'): 3}
 
 
 def test_results_of_other_problems_are_replaced_only_on_request(workdir, tmp_path):
@@ -173,30 +175,30 @@ def test_an_interrupted_evaluation_of_tasks_goes_on(workdir, tmp_path, monkeypat
         (tmp_path / f'{name}.py').write_text(OTHER)
     files = f'{tmp_path}/one.py,{tmp_path}/two.py'
     run(workdir, task=files)
-    whole = contents(workdir)
-    for name in whole:
+    complete = contents(workdir)
+    for name in complete:
         if 'task=two.' in name or name.endswith('.md'):
             (workdir / 'evaluation' / 'by_command' / name).unlink()
-    asked = []
+    evaluated = []
     evaluator = Setup.evaluate
 
     def watched(self):
-        asked.append(self.config.task)
+        evaluated.append(self.config.task)
         return evaluator(self)
 
     monkeypatch.setattr(Setup, 'evaluate', watched)
     run(workdir, task=files)
-    assert contents(workdir) == whole
-    assert len(asked) == 1
+    assert contents(workdir) == complete
+    assert len(evaluated) == 1
     # The checkpoint is not even read.
     monkeypatch.setattr(evaluate, 'restore_params', None)
     run(workdir, task=files)
-    assert contents(workdir) == whole
+    assert contents(workdir) == complete
     monkeypatch.undo()
     monkeypatch.setattr(Setup, 'evaluate', watched)
     run(workdir, task=files, overwrite=True)
-    assert len(asked) == 3
-    assert contents(workdir) == whole
+    assert len(evaluated) == 3
+    assert contents(workdir) == complete
     other_checkpoint = r"""(?s)task=one.json is of .*checkpoint: "[0-9a-f]+" there"""
     checkpoint = workdir / 'checkpoints' / '5'
     arrays = commits.read_commit(checkpoint).arrays | {'memory': {'a': 'another'}}

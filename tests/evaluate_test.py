@@ -17,10 +17,10 @@ def workdir(finished_run, tmp_path):
     return tmp_path / 'run'
 
 
-def run(workdir, *, num_devices=1, **given):
+def run(workdir, *, num_devices=1, **arguments):
     """Calls the command with these flags; returns its records and their summary."""
     with tiny.devices(num_devices):
-        evaluate.main(workdir=str(workdir), **given)
+        evaluate.main(workdir=str(workdir), **arguments)
     directory = workdir / 'evaluation' / 'by_command'
     records = max(directory.glob('*.jsonl'), key=lambda path: path.stat().st_mtime_ns)
     return records, json.loads(records.with_suffix('.json').read_text())
@@ -172,7 +172,7 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
 
 
 @pytest.mark.parametrize(
-    ('given', 'message'),
+    ('arguments', 'message'),
     [
         ({'step': 3}, r'no checkpoint of step=3 .* there is \(4, 5\)'),
         ({'split': 'tset'}, r"split 'tset' is none of \['train'"),
@@ -191,9 +191,9 @@ def test_a_run_that_cannot_be_read_is_an_error_that_says_why(damage, message, wo
         ({'hosts': 'many'}, r"hosts='many' must be 'auto'"),
     ],
 )
-def test_a_bad_flag_is_an_error(given, message, workdir):
+def test_a_bad_flag_is_an_error(arguments, message, workdir):
     with pytest.raises(ValueError, match=message):
-        run(workdir, **given)
+        run(workdir, **arguments)
 
 
 def test_an_empty_split_is_an_error(workdir):

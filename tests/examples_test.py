@@ -96,8 +96,8 @@ def elsewhere(tmp_path_factory):
 def test_a_plug_in_has_at_most_20_lines_and_stands_on_the_page(name):
     text = (EXAMPLES / name).read_text()
     assert len(text.splitlines()) <= 20
-    shown = [block for block in code_blocks('python') if block.strip() in text]
-    assert len(shown) == 1
+    blocks = [block for block in code_blocks('python') if block.strip() in text]
+    assert len(blocks) == 1
     assert f'](../examples/{name})' in PAGE
 
 

@@ -31,10 +31,10 @@ _SIZES = (
 )
 
 
-def run(workdir, out, *, num_devices=1, **given):
+def run(workdir, out, *, num_devices=1, **arguments):
     """Calls the command with these flags."""
     with tiny.devices(num_devices):
-        export.main(workdir=str(workdir), out=str(out), **given)
+        export.main(workdir=str(workdir), out=str(out), **arguments)
 
 
 def contents(directory):
@@ -85,11 +85,11 @@ def assert_generates_as_the_run(directory, config, workdir, *, step):
         unused = [
             *range(setup.policy.num_tokens, model.get_output_embeddings().out_features)
         ]
-        theirs = model.generate(
+        generated = model.generate(
             **inputs, do_sample=False, max_new_tokens=T, suppress_tokens=unused or None
         )
         length = int(ours.lengths[0, 0])
-        response = theirs[0, len(ids) :].tolist()
+        response = generated[0, len(ids) :].tolist()
         assert response == np.asarray(ours.tokens[0, 0, :length]).tolist()
 
 
@@ -236,7 +236,7 @@ def test_a_directory_with_content_is_refused_before_anything_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('given', 'message'),
+    ('arguments', 'message'),
     [
         ({'step': 3}, r'no checkpoint of step=3 .* there is \(4, 5\)'),
         ({'mesh': '1,1'}, 'must be data,fsdp,rollout,tensor'),
@@ -245,10 +245,10 @@ def test_a_directory_with_content_is_refused_before_anything_is_read(tmp_path):
     ],
 )
 def test_a_bad_flag_is_an_error_and_leaves_nothing(
-    given, message, finished_run, tmp_path
+    arguments, message, finished_run, tmp_path
 ):
     with pytest.raises(ValueError, match=message):
-        run(finished_run, tmp_path / 'out', **given)
+        run(finished_run, tmp_path / 'out', **arguments)
     assert not list(tmp_path.iterdir())
 
 

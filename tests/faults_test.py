@@ -35,8 +35,8 @@ def test_what_missed_is_tried_again_but_not_for_ever():
     drawn = faults.draw(6, 0, 1)
 
     def row(struck, missed, processes=1):
-        each = [{'index': index} for index in struck]
-        return {'processes': processes, 'struck': each, 'missed': missed}
+        struck_faults = [{'index': index} for index in struck]
+        return {'processes': processes, 'struck': struck_faults, 'missed': missed}
 
     rows = [row([1], [0]), row([2], [], processes=2)]
     assert faults.still_to_strike(rows, 1, drawn) == [2, 3, 0]
@@ -46,16 +46,16 @@ def test_what_missed_is_tried_again_but_not_for_ever():
 def test_threads_share_the_work_and_what_missed_comes_again(tmp_path):
     drawn = {p: faults.draw(25, 0, p) for p in (1, 2)}
     record = tmp_path / 'results' / 'faults.jsonl'
-    work, taken = faults.Work(record, drawn, seed=0, has_disk=True), []
+    work, shares = faults.Work(record, drawn, seed=0, has_disk=True), []
     while (share := work.take()) is not None:
-        taken.append(share)
-    each = [(p, index) for p, chosen in taken for index, _ in chosen]
-    assert sorted(each) == [(p, i) for p in drawn for i in range(len(drawn[p]))]
-    for processes, chosen in taken:
+        shares.append(share)
+    all_indices = [(p, index) for p, chosen in shares for index, _ in chosen]
+    assert sorted(all_indices) == [(p, i) for p in drawn for i in range(len(drawn[p]))]
+    for processes, chosen in shares:
         assert all(fault is drawn[processes][index] for index, fault in chosen)
         late = [fault.moment not in ('start', 'warm start') for _, fault in chosen]
         assert late == sorted(late)
-    (processes, chosen), *_ = taken
+    (processes, chosen), *_ = shares
     indices = [index for index, _ in chosen]
     work.finish(a_row(processes, indices[1:], indices[:1]))
     assert work.take() == (processes, [(indices[0], drawn[processes][indices[0]])])
@@ -72,8 +72,8 @@ def test_other_seeds_and_disks_that_are_not_there_count_for_nothing(tmp_path):
     work, indices = faults.Work(record, drawn, seed=1, has_disk=False), []
     while (share := work.take()) is not None:
         indices += [index for index, _ in share[1]]
-    left = [i for i in every if drawn[1][i].kind != 'full disk']
-    assert sorted(indices) == left
+    remaining = [i for i in every if drawn[1][i].kind != 'full disk']
+    assert sorted(indices) == remaining
 
 
 def test_half_a_line_of_the_record_swallows_no_other(tmp_path):
@@ -125,8 +125,8 @@ def test_a_step_that_is_lost_or_there_twice_is_noticed(copy, finished_run):
         (lines[: train + 1] + lines[train:], [0, 0, 1, 2, 3, 4]),
     ):
         path.write_text(''.join(changed))
-        found = faults.differences(copy, finished_run, last=LAST)
-        assert found == [f'steps {steps}', 'metrics.jsonl']
+        differing = faults.differences(copy, finished_run, last=LAST)
+        assert differing == [f'steps {steps}', 'metrics.jsonl']
 
 
 def test_a_lost_or_changed_record_is_noticed(copy, finished_run):
@@ -151,8 +151,8 @@ def test_a_changed_parameter_is_noticed(copy, finished_run):
     shutil.rmtree(path)
     arrays.start_writing(path, saved)()
     (path / 'commit.json').write_bytes(commit)
-    found = faults.differences(copy, finished_run, last=LAST)
-    assert found == [f'params/{name}']
+    changed = faults.differences(copy, finished_run, last=LAST)
+    assert changed == [f'params/{name}']
 
 
 @pytest.mark.parametrize('kind', ['truncate', 'flip', 'damage commit'])
@@ -169,10 +169,10 @@ def test_one_file_of_a_checkpoint_is_harmed(kind, copy, finished_run):
 
 def test_the_page_counts_kills_and_names_what_differs():
     def row(name, differences, *kinds):
-        made = a_row(1, range(len(kinds)), [])
-        for each, kind in zip(made['struck'], kinds, strict=True):
-            each['kind'] = kind
-        return made | {
+        record = a_row(1, range(len(kinds)), [])
+        for fault, kind in zip(record['struck'], kinds, strict=True):
+            fault['kind'] = kind
+        return record | {
             'run': name,
             'equal': not differences,
             'differences': differences,
@@ -217,7 +217,7 @@ def test_where_nothing_is_missing_only_the_page_is_written(tmp_path, monkeypatch
     results = tmp_path / 'results'
     results.mkdir(parents=True)
     drawn = {p: faults.draw(3, 0, p) for p in (1, 2)}
-    rows = [a_row(p, [*range(len(each))], []) for p, each in drawn.items()]
+    rows = [a_row(p, [*range(len(choices))], []) for p, choices in drawn.items()]
     lines = ''.join(json.dumps(row) + '\n' for row in rows)
     (results / 'faults.jsonl').write_text(lines)
     options = {'workdir': str(tmp_path / 'runs'), 'results': str(results)}

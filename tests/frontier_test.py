@@ -56,8 +56,10 @@ def written(tmp_path_factory):
 
 
 def test_the_command_takes_its_flags(tmp_path):
-    given = ['frontier', f'--results={tmp_path}']
-    assert parse(frontier.main, given, flags.FlagValues()) == {'results': str(tmp_path)}
+    arguments = ['frontier', f'--results={tmp_path}']
+    assert parse(frontier.main, arguments, flags.FlagValues()) == {
+        'results': str(tmp_path)
+    }
 
 
 def test_it_reads_the_results_of_four_sweeps(written):
@@ -95,10 +97,10 @@ def test_what_is_not_done_is_left_out_and_said_to_be(written):
 
 def test_named_are_those_that_matter_and_the_others_are_grey(written):
     for points, _ in written[1]:
-        named = {point.name: point for point in points if point.name}
-        assert named.keys() <= frontier._STYLES.keys()
-        assert len({point.marker for point in named.values()}) == len(named)
-        assert len({point.color for point in named.values()}) == len(named)
+        labeled = {point.name: point for point in points if point.name}
+        assert labeled.keys() <= frontier._STYLES.keys()
+        assert len({point.marker for point in labeled.values()}) == len(labeled)
+        assert len({point.color for point in labeled.values()}) == len(labeled)
         grey = [point for point in points if not point.name]
         # Those with names are drawn over them.
         assert not any(point.name for point in points[: len(grey)])
@@ -114,24 +116,26 @@ def test_named_are_those_that_matter_and_the_others_are_grey(written):
 
 def test_every_estimator_is_drawn_or_listed(monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    found = {}
+    by_setting = {}
     # Some of the real results are outliers.
     for setting, config in frontier._SWEEPS.items():
         sweep = config_file.call(config, 'get_sweep', returns=Sweep)
-        kept = tiny.ROOT / 'experiments' / 'results'
-        found[setting] = frontier.read_last(sweep, kept, frontier._MEASURES)
+        results = tiny.ROOT / 'experiments' / 'results'
+        by_setting[setting] = frontier.read_last(sweep, results, frontier._MEASURES)
     drawn = []
     monkeypatch.setattr(
         frontier, 'draw_points', lambda points, ax: drawn.append((points, ax))
     )
-    frontier.draw(found)
+    frontier.draw(by_setting)
     listed = [[name for text in ax.texts for name in _listed(text)] for _, ax in drawn]
     assert {'nsr', 'rloo'} <= {*listed[0]}
     assert 'set_level' in listed[2]
-    for (points, _), names, last in zip(drawn, listed, found.values(), strict=True):
+    for (points, _), names, last in zip(
+        drawn, listed, by_setting.values(), strict=True
+    ):
         assert len(points) + len(names) == len(last.values)
-        named = {point.name for point in points if point.name}
-        assert not named & {*names}
+        labels = {point.name for point in points if point.name}
+        assert not labels & {*names}
         assert {*names} <= last.values.keys()
 
 
@@ -143,6 +147,6 @@ def _listed(text):
 def test_it_can_be_read_in_readme(written):
     legible.check(written[2])
     assert (written[0] / 'frontier.png').read_bytes().startswith(b'\x89PNG')
-    names = [each.text for each in written[2]]
+    names = [text.text for text in written[2]]
     assert names.count('pass_at_1') == 4
     assert names.count('maxrl') == 3

@@ -49,23 +49,23 @@ def results(tmp_path):
     ],
 )
 def test_a_difference_is_that_of_a_hand(text, wanted, results):
-    found = interval.evaluate(text, results=results)
-    assert list(found) == [3, 4][: len(wanted)]
-    np.testing.assert_allclose([*found.values()], wanted)
+    values = interval.evaluate(text, results=results)
+    assert list(values) == [3, 4][: len(wanted)]
+    np.testing.assert_allclose([*values.values()], wanted)
 
 
 def test_it_is_printed_with_its_interval(results, capsys):
     interval.main(['pass_at_1 of two - one in mazes'], results=str(results))
     # Two seeds: .2 ± 12.7 standard errors of .1.
-    told = '+.200 [-1.071, +1.471], 2 seeds: pass_at_1 of two - one in mazes\n'
-    assert capsys.readouterr().out == told
+    line = '+.200 [-1.071, +1.471], 2 seeds: pass_at_1 of two - one in mazes\n'
+    assert capsys.readouterr().out == line
     interval.main(['pass_at_1 of one in mazes, seeds 3-3'], results=str(results))
     assert capsys.readouterr().out.startswith('+.300, 1 seed: ')
 
 
 def test_only_the_zero_before_the_point_is_left_out():
-    told = interval.with_interval(np.array([20.1, 20.3]))
-    assert told == '+20.200 [+18.929, +21.471]'
+    text = interval.with_interval(np.array([20.1, 20.3]))
+    assert text == '+20.200 [+18.929, +21.471]'
     assert interval.with_interval(np.array([-10.25])) == '-10.250'
     assert interval.with_interval(np.array([-0.25])) == '-.250'
 

@@ -22,8 +22,8 @@ FRONT = {'a': point(0.4, 0.6), 'b': point(0.2, 0.8), 'c': point(0.3, 0.75)}
 def test_a_point_is_compared_with_the_front_at_its_pass_at_1():
     # Between b and c the front is at .775, between c and a at .675.
     for x, y, expected in ((0.25, 0.8, 0.025), (0.35, 0.66, -0.015)):
-        found = knobs.above(point(x, y), FRONT)
-        assert found == pytest.approx((expected,) * 3)
+        difference = knobs.above(point(x, y), FRONT)
+        assert difference == pytest.approx((expected,) * 3)
 
 
 def test_its_interval_is_that_of_seeds_where_the_front_is_level():

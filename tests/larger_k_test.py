@@ -29,13 +29,13 @@ def line(seed: int, policy: str, scale: float = 1.0) -> dict:
 
 def test_statistics_are_those_of_a_hand():
     rows = [line(1, 'before RL', 2.0), line(0, 'before RL'), line(0, 'after RL')]
-    found = larger_k.of_policy(rows, 'before RL')
+    columns = larger_k.of_policy(rows, 'before RL')
     ks = np.array(larger_k.KS)
-    np.testing.assert_allclose(found['snr'], [1 / ks**2, 4 / ks**2])
+    np.testing.assert_allclose(columns['snr'], [1 / ks**2, 4 / ks**2])
     rises = 2 / ks / np.sqrt(1 + 1 / ks**2)
-    np.testing.assert_allclose(found['pass_at_1'][0], rises)
-    np.testing.assert_allclose(found['pass_at_8'][0], 1.5 * rises)
-    assert found['problems'].tolist() == [[0.5, 0.5, 0.25, 0.25]] * 2
+    np.testing.assert_allclose(columns['pass_at_1'][0], rises)
+    np.testing.assert_allclose(columns['pass_at_8'][0], 1.5 * rises)
+    assert columns['problems'].tolist() == [[0.5, 0.5, 0.25, 0.25]] * 2
     with pytest.raises(InputError, match='no results of the policy'):
         larger_k.of_policy(rows[:2], 'after RL')
 

@@ -31,10 +31,12 @@ def write(directory, steps):
 
 def test_differences_are_of_all_evaluations_after_the_first(tmp_path):
     write(tmp_path, (0, 1, 2, 3, 4))
-    found = last_three.read_differences(SWEEP, tmp_path, 'pass_at_k', split='test')
+    differences = last_three.read_differences(
+        SWEEP, tmp_path, 'pass_at_k', split='test'
+    )
     want = [[0.01, 0.02], [0.02, 0.03], [0.03, 0.04], [0.04, 0.05]]
-    np.testing.assert_allclose(found['pass_at_1'], want)
-    np.testing.assert_allclose(found['pass_at_32'], -np.array(want))
+    np.testing.assert_allclose(differences['pass_at_1'], want)
+    np.testing.assert_allclose(differences['pass_at_32'], -np.array(want))
 
 
 def test_the_first_policy_is_none_of_three_evaluations(tmp_path):

@@ -198,12 +198,12 @@ def test_every_module_has_a_rank():
 
 @pytest.mark.parametrize('module', sorted(SOURCES.keys() - {'__init__'}))
 def test_imports_go_down(module):
-    own = module.partition('.')[0]
+    package = module.partition('.')[0]
     for imported in imports_of_package(SOURCES[module]):
         other = imported.partition('.')[0]
-        if other == own and '.' in module:
+        if other == package and '.' in module:
             continue  # Inside a sub-package; cycles are looked for below.
-        assert RANK.get(other, 0) < RANK.get(own, 0), (
+        assert RANK.get(other, 0) < RANK.get(package, 0), (
             f'{module} imports {imported}, which lies no lower'
         )
 
@@ -213,14 +213,14 @@ def test_a_folder_of_a_task_imports_no_other_task():
     folders = {name for name in folders if f'tasks.{name}.__init__' in SOURCES}
     assert {'maze', 'enigmata', 'arc'} <= folders
     for module, tree in SOURCES.items():
-        package, _, rest = module.partition('.')
-        own = rest.partition('.')[0]
-        if package != 'tasks' or own not in folders:
+        package, _, path = module.partition('.')
+        folder = path.partition('.')[0]
+        if package != 'tasks' or folder not in folders:
             continue
         for imported in imports_of_package(tree):
             room, _, other = imported.partition('.')
             other = other.partition('.')[0]
-            assert room != 'tasks' or other == own or other not in folders, (
+            assert room != 'tasks' or other == folder or other not in folders, (
                 f'{module} imports {imported}, a part of another task'
             )
 
@@ -233,8 +233,8 @@ def test_no_cycle_inside_a_sub_package():
         module: {module_of(name) for name in imports_of_package(tree)} & set(MODULES)
         for module, tree in MODULES.items()
     }
-    while leaves := [module for module, others in graph.items() if not others]:
-        graph = {m: others - set(leaves) for m, others in graph.items() if others}
+    while leaves := [module for module, imports in graph.items() if not imports]:
+        graph = {m: imports - set(leaves) for m, imports in graph.items() if imports}
     assert not graph, f'these import each other: {sorted(graph)}'
 
 
@@ -311,8 +311,10 @@ def test_tests_mirror_the_package():
     assert not untested, f'modules without tests: {untested}'
     # A module with many tests has more files of them: losses_test, losses_kl_test.
     stems = tuple(name.removesuffix('test') for name in expected)
-    others = {name for name in tests - set(OTHER_TESTS) if not name.startswith(stems)}
-    assert not others, f'tests of no module: {sorted(others)}'
+    unmatched = {
+        name for name in tests - set(OTHER_TESTS) if not name.startswith(stems)
+    }
+    assert not unmatched, f'tests of no module: {sorted(unmatched)}'
     assert set(OTHER_TESTS) <= tests
 
 

@@ -26,7 +26,7 @@ class Written(NamedTuple):
 @contextlib.contextmanager
 def texts() -> Iterator[list[Written]]:
     """The texts of the figures that are drawn meanwhile; edges are shares of 1."""
-    found, draw = [], Text.draw
+    written, draw = [], Text.draw
 
     def drawn(text: Text, renderer: RendererBase) -> None:
         # Layouts draw too, with a renderer that does nothing.
@@ -35,21 +35,21 @@ def texts() -> Iterator[list[Written]]:
             edges = text.get_window_extent(renderer).extents
             edges = edges / ([*renderer.get_canvas_width_height()] * 2)
             scale = README_WIDTH / renderer.width
-            found.append(Written(text.get_text(), size * scale, *edges))
+            written.append(Written(text.get_text(), size * scale, *edges))
         draw(text, renderer)
 
     with mock.patch.object(Text, 'draw', drawn):
-        yield found
+        yield written
 
 
-def check(found: Sequence[Written]) -> None:
+def check(written: Sequence[Written]) -> None:
     """Asserts that each text is high enough, inside of the figure, and alone there."""
-    assert found
-    for each in found:
-        assert each.height >= LEAST_HEIGHT, each
-        assert min(each[2:]) >= 0, each
-        assert max(each[2:]) <= 1, each
-    for one, other in itertools.combinations(found, 2):
+    assert written
+    for text in written:
+        assert text.height >= LEAST_HEIGHT, text
+        assert min(text[2:]) >= 0, text
+        assert max(text[2:]) <= 1, text
+    for one, other in itertools.combinations(written, 2):
         width = min(one.right, other.right) - max(one.left, other.left)
         height = min(one.top, other.top) - max(one.bottom, other.bottom)
         assert min(width, height) < 1e-3, (one, other)

@@ -68,11 +68,11 @@ def stop(workdir: pathlib.Path, victim: int, moment: str) -> list[str]:
             assert [process.poll() for process in pair] == [None] * 2
             time.sleep(0.01)
         pair[victim].send_signal(signal.SIGTERM)
-        said = [process.communicate(timeout=300)[1] for process in pair]
+        outputs = [process.communicate(timeout=300)[1] for process in pair]
     finally:
         for process in pair:
             process.kill()
-    assert [p.returncode for p in pair] == [EXIT_PREEMPTED] * 2, said
+    assert [p.returncode for p in pair] == [EXIT_PREEMPTED] * 2, outputs
     one, two = map(lines, files)
     assert one == two
     return one
@@ -88,30 +88,30 @@ def saved_steps(workdir: pathlib.Path) -> list[int]:
 
 @pytest.mark.slow
 def test_both_of_two_stop_at_one_question_in_every_stage(tmp_path):
-    whole, stopped = tmp_path / 'whole', tmp_path / 'stopped'
-    finish(*start_pair(whole, 'train', *options_of(CHANGES)))
+    uninterrupted, stopped = tmp_path / 'whole', tmp_path / 'stopped'
+    finish(*start_pair(uninterrupted, 'train', *options_of(CHANGES)))
 
-    said = stop(stopped, 1, 'asks')
-    assert set(said) == {'asks'}
-    assert len(said) < CHANGES['init__warm_start__steps']
+    messages = stop(stopped, 1, 'asks')
+    assert set(messages) == {'asks'}
+    assert len(messages) < CHANGES['init__warm_start__steps']
     assert saved_steps(stopped) == []
     assert not (stopped / 'warm_start' / '0').exists()
 
-    said = stop(stopped, 0, 'comes to 2')
+    messages = stop(stopped, 0, 'comes to 2')
     steps = [row['step'] for row in tiny.metrics(stopped, 'train')]
     assert steps == [*range(len(steps))]
     assert 2 < len(steps) < EVERY
-    assert said[-2:] == [f'comes to {len(steps) - 1}', 'asks']
+    assert messages[-2:] == [f'comes to {len(steps) - 1}', 'asks']
     assert saved_steps(stopped) == [0, len(steps)]
 
-    said = stop(stopped, 1, f'comes to {EVERY}')
+    messages = stop(stopped, 1, f'comes to {EVERY}')
     # More than the question of the step itself, and not those of every batch.
-    asked = said[said.index(f'comes to {EVERY}') + 1 :]
-    assert 0 < len(asked) < 16
-    assert set(asked) == {'asks'}
+    later = messages[messages.index(f'comes to {EVERY}') + 1 :]
+    assert 0 < len(later) < 16
+    assert set(later) == {'asks'}
     assert saved_steps(stopped) == [0, len(steps), EVERY]
     evaluations = [row['step'] for row in tiny.metrics(stopped, 'validation')]
     assert set(evaluations) == {0}
 
     finish(*start_pair(stopped, 'train', *options_of(CHANGES)))
-    tiny.assert_same_run(stopped, whole, last=LAST)
+    tiny.assert_same_run(stopped, uninterrupted, last=LAST)

@@ -84,8 +84,8 @@ def start_pair(
 
 def finish(*processes: subprocess.Popen) -> None:
     for process in processes:
-        _, said = process.communicate(timeout=900)
-        assert process.returncode == 0, said
+        _, errors = process.communicate(timeout=900)
+        assert process.returncode == 0, errors
 
 
 def lines(workdir: pathlib.Path, name: str = 'metrics') -> list[dict]:
@@ -108,11 +108,11 @@ def test_two_processes_train_as_one_does(tmp_path):
         assert a['loss'] == pytest.approx(b['loss'], abs=1e-5)
     # Dynamic sampling has replaced problems.
     assert any(line['trained_reward'] != line['reward'] for line in two)
-    ours, theirs = (tiny.saved_arrays(tmp_path / x, STEPS) for x in ('one', 'two'))
+    of_one, of_two = (tiny.saved_arrays(tmp_path / x, STEPS) for x in ('one', 'two'))
     for name in ('memory/history', 'memory/difficulty'):
-        np.testing.assert_array_equal(ours[name], theirs[name])
-    assert ours['memory/history'].sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
-    assert ours['memory/difficulty'][:, 1].max() > 0
+        np.testing.assert_array_equal(of_one[name], of_two[name])
+    assert of_one['memory/history'].sum(axis=1).tolist() == [0] * 8 + [8] * STEPS
+    assert of_one['memory/difficulty'][:, 1].max() > 0
     pairs = (lines(tmp_path / name, 'diagnostics') for name in ('one', 'two'))
     for a, b in zip(*pairs, strict=True):
         assert a.keys() == b.keys()
@@ -211,11 +211,11 @@ def test_a_verifier_that_fails_on_one_host_keeps_no_other_from_training(tmp_path
     short = {'log__diagnostics_every': 0, 'sampling__max_response_tokens': 5}
     changes = CHANGES | tiny.ONLY_STEPS | short
     pair = start_pair(tmp_path, _LATE, *options_of(changes), stdout=subprocess.PIPE)
-    said = [process.communicate(timeout=900) for process in pair]
-    assert [process.returncode for process in pair] == [0, 0], said
+    outputs = [process.communicate(timeout=900) for process in pair]
+    assert [process.returncode for process in pair] == [0, 0], outputs
     trained = [
         [line for line in out.splitlines() if line.startswith('trained')]
-        for out, _ in said
+        for out, _ in outputs
     ]
     assert len(trained[0]) == STEPS
     assert trained[0] == trained[1]
@@ -251,8 +251,8 @@ def test_two_processes_read_what_one_wrote_and_one_what_two_wrote(
 ):
     (tmp_path / 'run').symlink_to(finished_run)
     finish(*start_pair(tmp_path, _AGAIN))
-    made = tiny.make_setup(tiny.make_config())
-    shapes = policy.param_shapes(made.policy, made.mesh)
+    setup = tiny.make_setup(tiny.make_config())
+    shapes = policy.param_shapes(setup.policy, setup.mesh)
     one, _ = restore_params(finished_run, shapes)
     two, step = restore_params(tmp_path / 'again', shapes)
     assert step == 7

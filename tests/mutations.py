@@ -165,7 +165,11 @@ def main() -> int:
     parser.add_argument('--keep-going', action='store_true', help='past a survivor')
     parser.add_argument('--directory', default='', help='of the copy, to be kept')
     arguments = parser.parse_args()
-    chosen = [each for each in read_table() if re.search(arguments.only, str(each))]
+    chosen = [
+        mutation
+        for mutation in read_table()
+        if re.search(arguments.only, str(mutation))
+    ]
     if not chosen:
         parser.error(f'no mutation matches {arguments.only!r}')
     if arguments.list:
@@ -175,7 +179,7 @@ def main() -> int:
     survivors, began = [], time.monotonic()
     with tempfile.TemporaryDirectory(prefix='mutations_') as temporary:
         checkout = Checkout(pathlib.Path(arguments.directory or temporary))
-        tests = sorted({test for each in chosen for test in each.tests})
+        tests = sorted({test for mutation in chosen for test in mutation.tests})
         if checkout.run(tests):
             print(f'{checkout.output}\nThe tests fail without any mutation.')
             return 2

@@ -56,28 +56,28 @@ def test_the_tests_of_a_mutation_are_there():
 
 def keys(cls: type, prefix: str = '') -> Iterator[str]:
     """Every key of the configuration, those of its estimators' parameters too."""
-    kinds, others = checks.fields(cls)
+    kinds, sections = checks.fields(cls)
     for name, kind in kinds.items():
         if dataclasses.is_dataclass(kind):
             yield from keys(kind, f'{prefix}{name}.')
         else:
             yield f'{prefix}{name}'
-    if others:
-        own = (parameter.name for parameter in all_parameters())
-        yield from (f'{prefix}{name}' for name in own if name not in kinds)
+    if sections:
+        parameters = (parameter.name for parameter in all_parameters())
+        yield from (f'{prefix}{name}' for name in parameters if name not in kinds)
 
 
 def test_every_setting_has_a_mutation_or_a_reason():
     """A new field needs a row in mutations.toml, and so a test that notices it."""
-    known = set(keys(ExperimentConfig))
+    settings = set(keys(ExperimentConfig))
     mutated = {field for mutation in MUTATIONS for field in mutation.fields}
     # The parameters of estimators, which one line of make.py hands on.
     mutated |= {f'advantage.{parameter.name}' for parameter in all_parameters()}
     mutated.remove('advantage.*')
-    assert mutated <= known, 'no such settings'
+    assert mutated <= settings, 'no such settings'
     sections = tuple(key for key in NO_MUTATION if key.endswith('.'))
-    exempt = {key for key in known if key in NO_MUTATION or key.startswith(sections)}
+    exempt = {key for key in settings if key in NO_MUTATION or key.startswith(sections)}
     assert len(MUTATIONS) >= 40
-    missing = sorted(known - mutated - exempt)
+    missing = sorted(settings - mutated - exempt)
     assert not missing, f'{missing}: give each a mutation, or say why it needs none'
     assert not mutated & exempt, 'they have both'

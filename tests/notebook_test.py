@@ -100,9 +100,9 @@ def quick(monkeypatch, tmp_path, request):
         def run(command: list[str], **_: Any) -> subprocess.CompletedProcess:
             """Checks the flags, and leaves another run where this one would be."""
             assert command[:3] == [sys.executable, '-m', 'passk_jax.train']
-            given = parse(train.main, command[2:], flags.FlagValues())
-            assert given['config'].task.params['validation_counts'] == (64,)
-            shutil.copytree(finished, given['workdir'], dirs_exist_ok=True)
+            values = parse(train.main, command[2:], flags.FlagValues())
+            assert values['config'].task.params['validation_counts'] == (64,)
+            shutil.copytree(finished, values['workdir'], dirs_exist_ok=True)
             return subprocess.CompletedProcess(command, 0)
 
         monkeypatch.delenv('PASSK_RUN', raising=False)
@@ -175,7 +175,7 @@ def quick_kernel(monkeypatch, tmp_path, request):
     }
 
 
-def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
+def outputs_of(notebook: nbformat.NotebookNode) -> list[list[str]]:
     """The kinds of output of each cell, without what is printed."""
     code = [cell for cell in notebook.cells if cell.cell_type == 'code']
     kinds = [[output.output_type for output in cell.outputs] for cell in code]
@@ -189,10 +189,10 @@ def test_the_notebook_runs_in_a_kernel(path, quick_kernel, monkeypatch):
     for name, value in quick_kernel.get(path.stem, dict)().items():
         monkeypatch.setenv(name, value)
     notebook = nbformat.read(path, as_version=4)
-    before = shown(notebook)
+    before = outputs_of(notebook)
     where = {'metadata': {'path': str(tiny.ROOT)}}
     nbclient.NotebookClient(notebook, resources=where).execute()
-    assert shown(notebook) == before
+    assert outputs_of(notebook) == before
     outputs = [o for cell in notebook.cells for o in cell.get('outputs', ())]
     assert not [output['text'] for output in outputs if output.get('name') == 'stderr']
 
@@ -203,7 +203,7 @@ def assert_sampled_groups_shift_the_mean(values: dict[str, Any]) -> None:
     in_one, in_two = (2 * 3**0.5 - 12 / 3**0.5) / 14, (6 - 8) / 14
     full = 0.2 * in_one + 0.8 * in_two
     assert full == pytest.approx(-0.164, abs=5e-4)
-    means = {label: found[1].mean() for label, found in values['drawn'].items()}
+    means = {label: samples[1].mean() for label, samples in values['drawn'].items()}
     assert means['full sampling'] == pytest.approx(full, abs=3e-3)
     assert means['bootstrap sampling'] == pytest.approx(-0.153, abs=2e-3)
     assert means['analytical'] == pytest.approx(-0.158, abs=5e-4)
@@ -262,19 +262,19 @@ def assert_each_problem_is_where_it_belongs(values: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize('kept', [(), (4,), (4, 5)])
+@pytest.mark.parametrize('evaluated_steps', [(), (4,), (4, 5)])
 def test_a_run_with_too_few_evaluations_is_not_inspected(
-    kept, finished_run, monkeypatch, tmp_path
+    evaluated_steps, finished_run, monkeypatch, tmp_path
 ):
     """Without metrics, and with two evaluations of which one has no records."""
     (tmp_path / 'evaluation').mkdir()
     rows = tiny.metrics(finished_run, 'validation')
-    lines = [json.dumps(row) + '\n' for row in rows if row['step'] in kept]
+    lines = [json.dumps(row) + '\n' for row in rows if row['step'] in evaluated_steps]
     (tmp_path / 'metrics.jsonl').write_text(''.join(lines))
     name = f'validation_step_{4:08d}.jsonl'
     shutil.copy(finished_run / 'evaluation' / name, tmp_path / 'evaluation')
     monkeypatch.setenv('PASSK_RUN', str(tmp_path))
-    steps = re.escape(str(list(kept[:1])))
+    steps = re.escape(str(list(evaluated_steps[:1])))
     with (
         plt.rc_context(),
         pytest.raises(RuntimeError, match=f'the evaluations of steps {steps}, and'),
@@ -312,10 +312,10 @@ def test_a_hosted_notebook_installs_the_project_and_the_jax_of_its_device(
     commands = []
 
     def run(command: Any, **_: Any) -> subprocess.CompletedProcess:
-        said = f'| Driver Version: 550.54   CUDA Version: {cuda} |'
+        output = f'| Driver Version: 550.54   CUDA Version: {cuda} |'
         if command != 'nvidia-smi':
             commands.append([str(part) for part in command])
-        return subprocess.CompletedProcess(command, 0, stdout=said)
+        return subprocess.CompletedProcess(command, 0, stdout=output)
 
     def find(pattern: str) -> list[str]:
         stem = pattern.rstrip('*').removesuffix('[0-9]')

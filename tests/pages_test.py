@@ -51,8 +51,8 @@ def anchors(page: pathlib.Path) -> set[str]:
 @pytest.mark.parametrize('name', LINKED)
 def test_every_link_leads_somewhere(name):
     page = ROOT / name
-    found = re.findall(r'\]\(([^)]+)\)', page.read_text())
-    links = [link for link in found if '://' not in link]
+    targets = re.findall(r'\]\(([^)]+)\)', page.read_text())
+    links = [link for link in targets if '://' not in link]
     assert links
     for link in links:
         path, _, place = link.partition('#')
@@ -83,32 +83,32 @@ def page_of(name: str) -> str:
     return one_line(' '.join(line for line in lines if not CELL.search(line)))
 
 
-def told(values: np.ndarray, said: str) -> str:
+def format_interval(values: np.ndarray, stated: str) -> str:
     """An interval with the digits of one that is said."""
-    digits = [len(number.partition('.')[2]) for number in re.findall(NUMBER, said)]
-    found = metrics.paired_interval(values, np.zeros_like(values))
-    mean, low, high = (f'{x:.{n}f}' for x, n in zip(found, digits, strict=True))
+    digits = [len(number.partition('.')[2]) for number in re.findall(NUMBER, stated)]
+    interval = metrics.paired_interval(values, np.zeros_like(values))
+    mean, low, high = (f'{x:.{n}f}' for x, n in zip(interval, digits, strict=True))
     return plain(f'{mean} [{low}, {high}]')
 
 
 def cases() -> list[tuple[str, str, str]]:
     """Page, interval as it is said, and what it is."""
-    found = []
+    rows = []
     for name in PAGES:
         for says, what in STATEMENTS.get(name, {}).items():
-            said = INTERVAL.findall(says)
-            assert len(said) == len(what), says
-            found += [(name, *pair) for pair in zip(said, what, strict=True)]
-    return found
+            stated = INTERVAL.findall(says)
+            assert len(stated) == len(what), says
+            rows += [(name, *pair) for pair in zip(stated, what, strict=True)]
+    return rows
 
 
-@pytest.mark.parametrize(('name', 'said', 'what'), cases())
-def test_an_interval_is_the_one_that_it_says_it_is(name, said, what):
+@pytest.mark.parametrize(('name', 'stated', 'what'), cases())
+def test_an_interval_is_the_one_that_it_says_it_is(name, stated, what):
     if what.endswith(('.md', '.ipynb')):
-        assert plain(said) in plain((RESULTS / what).read_text())
+        assert plain(stated) in plain((RESULTS / what).read_text())
         return
     values = np.array([*interval.evaluate(what, results=RESULTS).values()])
-    assert told(values, said) == plain(said)
+    assert format_interval(values, stated) == plain(stated)
 
 
 @pytest.mark.parametrize('name', PAGES)
@@ -117,8 +117,8 @@ def test_every_interval_of_the_text_is_stated(name):
     for says in sorted(STATEMENTS.get(name, ()), key=len, reverse=True):
         assert says in page, says
         page = page.replace(says, '')
-    left = [page[max(0, m.start() - 60) : m.end()] for m in INTERVAL.finditer(page)]
-    assert not left
+    unstated = [page[max(0, m.start() - 60) : m.end()] for m in INTERVAL.finditer(page)]
+    assert not unstated
 
 
 def p_value(what: str) -> float:
@@ -145,13 +145,13 @@ def test_so_many_intervals_of_the_table_exclude_zero():
     rejected = itertools.takewhile(
         lambda pair: p_value(pair[1]) < 0.05 / (count - pair[0]), enumerate(by_p)
     )
-    left = {what for _, what in rejected} & {*whats}
-    assert all(what.startswith('pass_at_32 ') for what in left)
-    assert not [what for what in left if 'puzzles' in what]
+    remaining = {what for _, what in rejected} & {*whats}
+    assert all(what.startswith('pass_at_32 ') for what in remaining)
+    assert not [what for what in remaining if 'puzzles' in what]
     alone = sum(p_value(what) < 0.05 for what in whats)
     page = page_of('docs/results.md')
     assert f"Of the table's {len(whats)} intervals {alone} exclude zero" in page
-    assert f'for all {count} comparisons, {len(left)} are left' in page
+    assert f'for all {count} comparisons, {len(remaining)} are left' in page
     assert 'all of them gains in Pass@32 on mazes' in page
 
 
@@ -159,15 +159,17 @@ def test_three_seeds_often_miss_what_five_show():
     what = 'pass_at_1 of pass_at_k - pass_at_1 in passk_vs_pass1'
     values = [*interval.evaluate(what, results=RESULTS).values()]
 
-    def found(count: int) -> str:
+    def format_share(count: int) -> str:
         highs = [
             metrics.paired_interval(np.array(some), np.zeros(count))[2]
             for some in itertools.combinations(values, count)
         ]
         return f'{sum(high < 0 for high in highs):,} of {len(highs):,}'
 
-    told = f'three show it in {found(3)} choices, and five in {found(5)}'
-    assert told in page_of('experiments/pages/passk_vs_pass1.md')
+    sentence = (
+        f'three show it in {format_share(3)} choices, and five in {format_share(5)}'
+    )
+    assert sentence in page_of('experiments/pages/passk_vs_pass1.md')
 
 
 @pytest.mark.parametrize(
@@ -207,9 +209,9 @@ def rows_of(path: pathlib.Path) -> list[list[str]]:
 
 @pytest.mark.parametrize('name', PAGES)
 def test_the_rows_of_tables_are_those_that_the_sweeps_have_made(name):
-    made = [row for path in RESULTS.glob('*.md') for row in rows_of(path)]
+    rows = [row for path in RESULTS.glob('*.md') for row in rows_of(path)]
     for row in rows_of(ROOT / name):
         cells = [cell for cell in row[1:] if CELL.search(cell)]
         if cells:
-            same = [other for other in made if other[0] == row[0]]
+            same = [other for other in rows if other[0] == row[0]]
             assert any({*cells} <= {*other} for other in same), row

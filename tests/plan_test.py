@@ -43,8 +43,8 @@ def cells(text: str, label: str) -> list[str]:
 def amounts(text: str, label: str) -> list[float]:
     """The cells of a row as numbers: ``1.5 MB`` is 1.5e6."""
     powers = {'': 1.0, 'k': 1e3, 'M': 1e6, 'G': 1e9}
-    found = (cell.partition(' ') for cell in cells(text, label))
-    return [float(number) * powers[prefix] for number, _, prefix in found]
+    pairs = (cell.partition(' ') for cell in cells(text, label))
+    return [float(number) * powers[prefix] for number, _, prefix in pairs]
 
 
 def test_a_plan_for_this_host_has_every_program():
@@ -134,23 +134,30 @@ def test_the_command_prints_a_plan_and_keeps_it(tmp_path):
         'all',
         'log-normal',
     ]
-    kept = path.read_text()
-    assert kept.endswith(done.stdout)
-    assert re.search(r'\nMade on \d{4}-\d\d-\d\d: .*jax \d', kept)
-    told = [line for line in done.stderr.splitlines() if 'for gpu:h100x8' in line]
-    names = [line.split()[1] for line in told]
+    page = path.read_text()
+    assert page.endswith(done.stdout)
+    assert re.search(r'\nMade on \d{4}-\d\d-\d\d: .*jax \d', page)
+    lines = [line for line in done.stderr.splitlines() if 'for gpu:h100x8' in line]
+    names = [line.split()[1] for line in lines]
     assert names == ['train', 'decode']
     assert re.search(r'^train: .*FLOP, at least', done.stderr, re.MULTILINE)
-    assert kept.startswith('# maze_tiny on gpu:h100x8\n')
-    rest = f"--topology=gpu:h100x8 --programs=train,decode '{lengths}'\n"
-    assert f'{TINY} {rest}' in kept
+    assert page.startswith('# maze_tiny on gpu:h100x8\n')
+    options = f"--topology=gpu:h100x8 --programs=train,decode '{lengths}'\n"
+    assert f'{TINY} {options}' in page
 
 
 @pytest.mark.parametrize(
-    'kept', [['--markdown=x.md'], ['--markdown', 'x.md'], ['-markdown', 'x.md']]
+    'place_flags', [['--markdown=x.md'], ['--markdown', 'x.md'], ['-markdown', 'x.md']]
 )
-def test_where_a_plan_is_kept_is_no_part_of_its_command(kept):
-    argv = ['plan.py', TINY, *kept, '--config.name=--markdown', '--programs', 'train']
+def test_where_a_plan_is_kept_is_no_part_of_its_command(place_flags):
+    argv = [
+        'plan.py',
+        TINY,
+        *place_flags,
+        '--config.name=--markdown',
+        '--programs',
+        'train',
+    ]
     assert plan._arguments(argv) == [
         TINY,
         '--config.name=--markdown',
@@ -242,17 +249,17 @@ def test_the_tpu_compiler_refuses_what_does_not_fit_in_a_sentence():
 
 def test_the_tpu_compiler_finds_settings_that_fit():
     pytest.importorskip('libtpu')
-    given = (
+    options = (
         '--config.sampling.max_response_tokens=40000',
         '--config.sampling.num_rollouts=128',
     )
-    done = command(TINY, '--topology=v5e:2x2', '--fit', '--programs=decode', *given)
+    done = command(TINY, '--topology=v5e:2x2', '--fit', '--programs=decode', *options)
     assert done.returncode == 0, done.stderr
     assert re.search(r'decode needs [\d.]+ GiB, [\d.]+ GiB more than', done.stderr)
     assert cells(done.stdout, 'fits') == ['yes']
-    found = r' --config.mesh.fsdp=4 --config.sampling.max_cache_bytes=\d+'
+    settings = r' --config.mesh.fsdp=4 --config.sampling.max_cache_bytes=\d+'
     last = done.stdout.splitlines()[-1]
-    assert re.fullmatch(f'    {" ".join([TINY, *given])}{found}', last)
+    assert re.fullmatch(f'    {" ".join([TINY, *options])}{settings}', last)
 
 
 @pytest.mark.slow
@@ -278,13 +285,13 @@ def test_keys_and_values_as_int8_are_planned():
         plan.plan(tiny.make_config(**sizes, **x), topologies.parse('cpu:1'), ['decode'])
         for x in ({}, {'sampling__cache_dtype': 'int8'})
     ]
-    (whole, _), (half, _) = texts
+    (full, _), (half, _) = texts
     assert 'keys and values in int8' in half
     assert 'decode converts all keys and values from int8 for every token' in half
-    assert 'int8' not in whole
+    assert 'int8' not in full
     # 64 numbers of a key or value, and a scale of float32.
     reads = r"prompts' keys and values ([\d.]+) kB, responses' ([\d.]+) kB"
-    pairs = zip(*(re.search(reads, x).groups() for x in (whole, half)), strict=True)
+    pairs = zip(*(re.search(reads, x).groups() for x in (full, half)), strict=True)
     for x, y in pairs:
         assert float(y) / float(x) == pytest.approx(68 / 128, rel=0.01)
 

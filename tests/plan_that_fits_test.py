@@ -24,43 +24,50 @@ def test_settings_that_fit_are_found_and_end_the_plan():
         sampling__num_rollouts=8,
         train__micro_batch_prompts=8,
     )
-    names, told = ('score', 'weights'), []
+    names, messages = ('score', 'weights'), []
     text, fitting = plan.plan(config, small(memory=2**30), names)
     assert fitting
     needed = float(cells(text, 'total')[0].removesuffix(' MiB')) * 2**20
-    given = {'': '--config=tiny.py', 'train.micro_batch_rollouts': 'an older one'}
+    config_flags = {
+        '': '--config=tiny.py',
+        'train.micro_batch_rollouts': 'an older one',
+    }
     text, fitting = plan.plan_that_fits(
-        config, small(memory=0.8 * needed), names, config_flags=given, tell=told.append
+        config,
+        small(memory=0.8 * needed),
+        names,
+        config_flags=config_flags,
+        tell=messages.append,
     )
     assert fitting
     assert cells(text, 'fits') == ['yes', 'yes']
-    *_, said, _, flags = text.splitlines()
-    assert said == 'These settings fit, and train the same:'
-    found = re.fullmatch(
+    *_, heading, _, flags = text.splitlines()
+    assert heading == 'These settings fit, and train the same:'
+    match = re.fullmatch(
         r'    --config=tiny.py --config.train.micro_batch_rollouts=(\d)', flags
     )
-    assert f'a pass 8 with {found[1]} responses of each' in text
-    assert sum(line.startswith('compiling score') for line in told) >= 2
-    assert sum(line.startswith('compiling weights') for line in told) == 1
+    assert f'a pass 8 with {match[1]} responses of each' in text
+    assert sum(line.startswith('compiling score') for line in messages) >= 2
+    assert sum(line.startswith('compiling weights') for line in messages) == 1
 
 
 def test_without_settings_that_fit_the_plan_says_how_much_is_too_much():
     config = tiny.make_config(mesh__fsdp=8)
-    told = []
+    messages = []
     text, fitting = plan.plan_that_fits(
-        config, small(memory=1000.0), ['prefill'], tell=told.append
+        config, small(memory=1000.0), ['prefill'], tell=messages.append
     )
     assert not fitting
     # The arguments alone exceed a device's memory, so nothing is compiled.
-    assert any(line.startswith('tracing') for line in told)
-    assert not any(line.startswith('compiling') for line in told)
+    assert any(line.startswith('tracing') for line in messages)
+    assert not any(line.startswith('compiling') for line in messages)
     assert re.search(r'\n\d\. on \d+ devices, --config\.mesh\.', text)
-    *_, said, _, flags = text.splitlines()
+    *_, heading, _, flags = text.splitlines()
     assert flags.strip() == ''
     assert re.match(
         r'No settings that train the same were found to fit: prefill needs \S+ GiB, '
         r'\S+ GiB more than a device has with the last that were tried:',
-        said,
+        heading,
     )
 
 
@@ -113,13 +120,13 @@ def test_a_search_for_gpus_goes_by_shapes():
         number, unit = cell.split()
         return float(number) * units[unit]
 
-    (needed,), (held,), (temporaries,) = (
+    (needed,), (initial,), (temporaries,) = (
         map(mebibytes, cells(text, label))
         for label in ('total', 'arguments', 'temporaries')
     )
     assert temporaries > 0
-    assert needed == pytest.approx(held + temporaries, abs=0.02)
-    memory = (held + 0.3 * temporaries) * 2**20
+    assert needed == pytest.approx(initial + temporaries, abs=0.02)
+    memory = (initial + 0.3 * temporaries) * 2**20
     text, fitting = plan.plan_that_fits(config, small_gpu(memory=memory), ['train'])
     assert fitting
     assert '--config.train.micro_batch_rollouts=' in text.splitlines()[-1]

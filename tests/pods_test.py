@@ -44,8 +44,8 @@ def run(processes, devices, *command):
         for index in range(processes)
     ]
     for process in started:
-        _, said = process.communicate(timeout=900)
-        assert process.returncode == 0, said
+        _, errors = process.communicate(timeout=900)
+        assert process.returncode == 0, errors
 
 
 def train(workdir, mesh, processes=1):
@@ -109,7 +109,7 @@ def test_a_state_is_bitwise_the_same_after_other_processes_and_meshes(alone, tmp
         after = tmp_path / str(number)
         run(processes, DEVICES, '-c', _AGAIN, json.dumps(mesh), before, after)
         before = after
-        first, last = (tiny.saved_arrays(each, STEPS) for each in (alone, after))
+        first, last = (tiny.saved_arrays(path, STEPS) for path in (alone, after))
         assert first.keys() == last.keys()
         for name, array in first.items():
             assert array.tobytes() == last[name].tobytes(), (name, mesh, processes)

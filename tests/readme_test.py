@@ -40,8 +40,8 @@ def test_the_example_prints_what_its_comments_say():
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
-    said = [text.partition(':')[0] for text in re.findall(r'# (.*)', code)]
-    assert printed.getvalue().splitlines() == said
+    comments = [text.partition(':')[0] for text in re.findall(r'# (.*)', code)]
+    assert printed.getvalue().splitlines() == comments
 
 
 def test_the_costs_of_the_papers_runs_follow_from_their_plans():
@@ -52,7 +52,7 @@ def test_the_costs_of_the_papers_runs_follow_from_their_plans():
         re.MULTILINE,
     )
     assert len(costs) == 13
-    for chips, path, *told in costs:
+    for chips, path, *stated in costs:
         plan = (ROOT / 'experiments' / path).read_text()
         assert f': {chips} chips' in plan
         sizes = r'has (\d+) prompts of \d+ tokens with (\d+) responses of (\d+);'
@@ -67,7 +67,7 @@ def test_the_costs_of_the_papers_runs_follow_from_their_plans():
             tokens / float(rates[decode].replace(',', '')),
         ]
         hours = 500 * int(chips) * sum(seconds) / 3600
-        assert told == [f'{x:,.0f}' for x in (*seconds, hours)], path
+        assert stated == [f'{x:,.0f}' for x in (*seconds, hours)], path
 
 
 def list_explained() -> list[str]:
@@ -94,8 +94,8 @@ def test_the_page_of_papers_has_every_estimator_that_was_measured_once():
     # A paper that a docstring names stands in its row.
     for line in PAPERS.read_text().partition('\n## ')[0].splitlines():
         if name := re.match(r'\| `(\w+)`', line):
-            named = re.findall(r'arXiv:[\d.]+\d', ESTIMATORS[name[1]].summary)
-            assert all(paper in line for paper in named)
+            papers = re.findall(r'arXiv:[\d.]+\d', ESTIMATORS[name[1]].summary)
+            assert all(paper in line for paper in papers)
 
 
 def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wrong():
@@ -117,8 +117,8 @@ def test_the_estimators_are_named_that_move_the_policy_where_all_are_right_or_wr
     moving = set()
     for name in list_explained():
         # k = 1, since pkpo_loo moves the policy only there.
-        own = {'k': 1} if 'k' in estimator_parameters(name) else {}
-        estimate = make_estimator(name, num_rollouts=4, **own)
+        parameters = {'k': 1} if 'k' in estimator_parameters(name) else {}
+        estimate = make_estimator(name, num_rollouts=4, **parameters)
         if np.any(estimate(1.0 * correct, correct, **inputs)):
             moving.add(name)
     off_center = {name for name in list_explained() if not ESTIMATORS[name].centered}
@@ -131,7 +131,7 @@ def estimator_tables(names: Collection[str] | None = None) -> str:
     chosen = {
         name: ESTIMATORS[name] for name in ESTIMATORS if name in (names or [name])
     }
-    taken = {parameter for row in chosen.values() for parameter in row.parameters}
+    reads = {parameter for row in chosen.values() for parameter in row.parameters}
     estimators = (
         (
             _code(name),
@@ -144,7 +144,7 @@ def estimator_tables(names: Collection[str] | None = None) -> str:
     parameters = (
         (_code(p.name), _code(p.default), p.allowed(), p.doc)
         for p in all_parameters()
-        if p in taken
+        if p in reads
     )
     return '\n\n'.join(
         (
@@ -168,8 +168,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def test_the_tables_of_estimators_are_those_of_the_rows():
     """Those of an estimator that the page does not explain yet may be there or not."""
-    (found,) = TABLES.findall(PAPERS.read_text())
-    lines, remedy = found.splitlines(), 'run python -m tests.readme_test'
+    (tables,) = TABLES.findall(PAPERS.read_text())
+    lines, remedy = tables.splitlines(), 'run python -m tests.readme_test'
     for line in estimator_tables(list_explained()).splitlines():
         assert line in lines, remedy
     full = iter(estimator_tables().splitlines())
@@ -183,12 +183,12 @@ def test_every_estimator_that_the_papers_explain_is_in_the_table_of_experiments(
 
 def test_the_weights_are_those_that_the_page_says():
     page = (ROOT / 'docs' / 'results.md').read_text()
-    said = re.search(r'At N = 32 and p = 0.1, ω is ([^:]*?)\. A', page, re.DOTALL)
-    numbers = [float(x) for x in re.findall(r'\d+\.\d+', said[1])]
+    match = re.search(r'At N = 32 and p = 0.1, ω is ([^:]*?)\. A', page, re.DOTALL)
+    numbers = [float(x) for x in re.findall(r'\d+\.\d+', match[1])]
     groups = ('pass_at_1', None), ('pass_at_k', 4), ('pass_at_k', 8), ('canonical_k', 8)
     for (name, k), number in zip((*groups, ('maxrl', None)), numbers, strict=True):
-        given = {'k': k} if k else {}
-        weight = effective_weight(name, num_rollouts=32, p=0.1, **given)
+        parameters = {'k': k} if k else {}
+        weight = effective_weight(name, num_rollouts=32, p=0.1, **parameters)
         assert number == pytest.approx(weight, rel=0.02)
 
 
@@ -251,8 +251,8 @@ MEANING = {
         for n in (32, 128)
     ],
     'bootstrap sampling': [
-        {'advantage.name': 'bootstrap_sampling', 'advantage.aggregation': each}
-        for each in ('sum', 'mean')
+        {'advantage.name': 'bootstrap_sampling', 'advantage.aggregation': aggregation}
+        for aggregation in ('sum', 'mean')
     ],
     'k = 4, 8, 16': [
         *(GROUPS | {'advantage.k': k} for k in (4, 8)),
@@ -312,18 +312,18 @@ def ablations() -> dict[str, tuple[str, str]]:
 
 def arguments_of(cell: str) -> list[str]:
     """The arguments in a cell, of which the first one names the key."""
-    first, *others = re.findall(r'`([^`]*)`', cell) or ['']
-    return [first, *(f'{first.partition("=")[0]}={value}' for value in others)]
+    first, *values = re.findall(r'`([^`]*)`', cell) or ['']
+    return [first, *(f'{first.partition("=")[0]}={value}' for value in values)]
 
 
 def of_ablation(path: str, arguments: str, size: str) -> list[dict[str, Any]]:
     """The flat configurations of a row: one for each value of its argument."""
     module = importlib.import_module(path.removesuffix('.py').replace('/', '.'))
-    found = []
+    flat_configs = []
     for argument in arguments_of(arguments):
         values = module.get_config(','.join(filter(None, [argument, f'size={size}'])))
-        found.append(flat(values))
-    return found
+        flat_configs.append(flat(values))
+    return flat_configs
 
 
 def flat(values: Any) -> dict[str, Any]:
@@ -332,22 +332,22 @@ def flat(values: Any) -> dict[str, Any]:
 
 def resolved(config: Any, changes: str) -> list[dict[str, Any]]:
     """The flat configurations of a row: one for each value of its last key."""
-    command, *others = re.findall(r'`([^`]*)`', changes) or ['']
+    command, *choices = re.findall(r'`([^`]*)`', changes) or ['']
     pairs = re.findall(r'--config\.(\S+?)=(\S+)', command)
     assert ' '.join(f'--config.{key}={value}' for key, value in pairs) == command
-    found = []
-    for value in [None, *others]:
+    flat_configs = []
+    for value in [None, *choices]:
         values = config.get_config()
-        given = dict(pairs) | ({pairs[-1][0]: value} if value else {})
-        kinds = {key: type(_get(values, key)) for key in given}
+        overrides = dict(pairs) | ({pairs[-1][0]: value} if value else {})
+        kinds = {key: type(_get(values, key)) for key in overrides}
         values.update_from_flattened_dict(
             {
                 k: kinds[k](x == 'true' if kinds[k] is bool else x)
-                for k, x in given.items()
+                for k, x in overrides.items()
             }
         )
-        found.append(flat(values))
-    return found
+        flat_configs.append(flat(values))
+    return flat_configs
 
 
 def _get(values: Any, key: str) -> Any:
@@ -369,10 +369,10 @@ def test_a_row_of_the_paper_is_the_experiment_that_it_says(row):
         before = resolved(config, '')[0]
         if 'ablations' in where:
             size = 'full' if config is maze else 'tiny'
-            found = of_ablation(where.strip('`'), changes, size)
+            flat_configs = of_ablation(where.strip('`'), changes, size)
         else:
-            found = resolved(config, changes)
-        for have, want in zip(found, MEANING[row], strict=True):
+            flat_configs = resolved(config, changes)
+        for have, want in zip(flat_configs, MEANING[row], strict=True):
             want = {key: in_numbers(want[key], before, key) for key in want}
             assert {key: have[key] for key in want} == want
             # Nothing else differs from the config.

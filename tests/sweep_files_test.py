@@ -54,7 +54,9 @@ PENDING = {
 OTHER_STARTS = {'visual': 3}
 # What chooses a setting for another sweep has a seed of its own.
 ONE_SEED = {('smollm2_rates', ''), ('horizon', 'variant=rates')}
-SWEEPS = [(file, argument) for file, taken in FILES.items() for argument in taken]
+SWEEPS = [
+    (file, argument) for file, arguments in FILES.items() for argument in arguments
+]
 
 
 def loaded(file: str, argument: str) -> Sweep:
@@ -75,7 +77,7 @@ def test_every_file_is_here():
 
 def test_no_two_sweeps_write_to_one_name(monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
-    names = [loaded(*each).name for each in SWEEPS]
+    names = [loaded(*key).name for key in SWEEPS]
     assert len(set(names)) == len(names)
 
 
@@ -96,12 +98,12 @@ def test_its_runs_would_start_and_differ(file, argument, tmp_path, monkeypatch):
 def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
     monkeypatch.chdir(tiny.ROOT)
     sweep = loaded(file, argument)
-    kept = tiny.ROOT / 'experiments' / 'results'
+    directory = tiny.ROOT / 'experiments' / 'results'
     if (file, argument) in PENDING:
-        assert not (kept / f'{sweep.name}.jsonl.gz').exists()
+        assert not (directory / f'{sweep.name}.jsonl.gz').exists()
         pytest.skip('its runs are not done')
-    rows = read_rows(kept / f'{sweep.name}.jsonl.gz')
-    configs = json.loads((kept / f'{sweep.name}.configs.json').read_text())
+    rows = read_rows(directory / f'{sweep.name}.jsonl.gz')
+    configs = json.loads((directory / f'{sweep.name}.configs.json').read_text())
     of_runs = collections.defaultdict(list)
     for row in rows:
         of_runs[row['run']].append(row)
@@ -116,5 +118,5 @@ def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
         for run in runs
     ]
     assert not of_runs
-    table = (kept / f'{sweep.name}.md').read_text()
+    table = (directory / f'{sweep.name}.md').read_text()
     assert table == results.markdown(sweep, jobs)

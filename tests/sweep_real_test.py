@@ -67,9 +67,9 @@ def test_killed_twenty_times_its_end_is_that_of_an_uninterrupted_one(tmp_path):
     longer = REAL.replace('seeds=(0, 1)', 'seeds=range(6)')
     assert longer != REAL
     (tmp_path / 'real.py').write_text(longer)
-    whole = tmp_path / 'whole'
-    assert strike(whole, kills=0) == 0
-    runs = sorted(path.name for path in (whole / 'runs').glob('*_seed?'))
+    uninterrupted = tmp_path / 'whole'
+    assert strike(uninterrupted, kills=0) == 0
+    runs = sorted(path.name for path in (uninterrupted / 'runs').glob('*_seed?'))
     assert len(runs) == 12
     kills, sweeps = 0, 0
     # Where runs are fast one sweep may end before.
@@ -77,10 +77,16 @@ def test_killed_twenty_times_its_end_is_that_of_an_uninterrupted_one(tmp_path):
         killed, sweeps = tmp_path / f'killed{sweeps}', sweeps + 1
         kills += strike(killed, kills=20 - kills)
         for name in FILES:
-            same = [(each / 'results' / name).read_bytes() for each in (whole, killed)]
+            same = [
+                (directory / 'results' / name).read_bytes()
+                for directory in (uninterrupted, killed)
+            ]
             assert same[0] == same[1], name
         for run in runs:
-            contents = [tiny.contents(each / 'runs' / run) for each in (whole, killed)]
+            contents = [
+                tiny.contents(directory / 'runs' / run)
+                for directory in (uninterrupted, killed)
+            ]
             assert contents[0] == contents[1], run
     assert sweeps <= 3
 
@@ -96,7 +102,7 @@ def strike(directory: pathlib.Path, *, kills: int) -> int:
 def start(sweep: pathlib.Path, directory: pathlib.Path) -> subprocess.Popen:
     """Starts a sweep whose runs and results are in ``directory``."""
     directory.mkdir(exist_ok=True)
-    with (directory / 'said').open('a') as said:
+    with (directory / 'said').open('a') as log:
         return subprocess.Popen(
             [
                 *(sys.executable, '-m', 'passk_jax.sweep', f'--config={sweep}'),
@@ -105,6 +111,6 @@ def start(sweep: pathlib.Path, directory: pathlib.Path) -> subprocess.Popen:
             ],
             cwd=tiny.ROOT,
             env=tiny.environment(),
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
         )

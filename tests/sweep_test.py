@@ -42,7 +42,7 @@ def test_it_ends_with_a_row_for_each_evaluation(finished):
         for split in ('validation', 'test')
     ]
     assert fakes.results(finished)['fake.png'].startswith(b'\x89PNG')
-    assert fakes.results(finished)['fake.md'].decode() in fakes.said(finished)
+    assert fakes.results(finished)['fake.md'].decode() in fakes.output_of(finished)
 
 
 def test_arms_are_shown_without_the_others_and_replace_no_table(
@@ -94,12 +94,12 @@ def test_a_csv_that_cannot_be_written_is_an_error_before_any_run(tmp_path, monke
 
 
 def test_runs_of_a_seed_share_a_warm_start(finished):
-    made = [note for note in fakes.notes(finished) if note.startswith('made')]
-    assert len(made) == 2
+    warm_starts = [note for note in fakes.notes(finished) if note.startswith('made')]
+    assert len(warm_starts) == 2
     for seed in (0, 1):
         for arm in ('pass_at_1', 'pass_at_k'):
-            kept = finished / 'runs' / f'{arm}_seed{seed}' / 'warm_start' / '0'
-            assert (kept / 'policy').read_text() == str(seed)
+            warm_start = finished / 'runs' / f'{arm}_seed{seed}' / 'warm_start' / '0'
+            assert (warm_start / 'policy').read_text() == str(seed)
 
 
 def test_a_seed_that_is_added_later_runs_alone(finished, tmp_path):
@@ -111,18 +111,18 @@ def test_a_seed_that_is_added_later_runs_alone(finished, tmp_path):
     after = os.stat(tmp_path / 'runs' / 'pass_at_k_seed0' / 'metrics.jsonl')
     assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)
     assert fakes.results(tmp_path) == fakes.results(finished)
-    started = [x for x in fakes.said(tmp_path).splitlines() if 'started' in x]
+    started = [x for x in fakes.output_of(tmp_path).splitlines() if 'started' in x]
     assert started.count('pass_at_k_seed0  started   0/4') == 1
 
 
 def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     fakes.write_sweep(tmp_path)
     assert fakes.run(tmp_path, {'FAKE_FAILS': 'pass_at_k_seed0'}) == 1
-    said = fakes.said(tmp_path)
-    assert 'pass_at_k_seed0 failed (exit status 3); the end of' in said
-    assert '    one\n    it was the disk\n' in said
-    assert said.count('pass_at_k_seed0  started') == 1
-    assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in said
+    output = fakes.output_of(tmp_path)
+    assert 'pass_at_k_seed0 failed (exit status 3); the end of' in output
+    assert '    one\n    it was the disk\n' in output
+    assert output.count('pass_at_k_seed0  started') == 1
+    assert "these are not done: ['pass_at_k_seed0', 'pass_at_k_seed0_then']" in output
     # Finished arms are kept, with all stages or not at all.
     rows = read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
     assert {row['run'] for row in rows} == {RUNS[0].format(0)} | {
@@ -131,7 +131,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(finished, tmp_path):
     assert not (tmp_path / 'results' / 'fake.md').exists()
     # The next call tries it again, and nothing else.
     assert fakes.run(tmp_path) == 0
-    again = fakes.said(tmp_path)[len(said) :]
+    again = fakes.output_of(tmp_path)[len(output) :]
     assert again.count('  started') == 2
     assert fakes.results(tmp_path) == fakes.results(finished)
 
@@ -177,7 +177,7 @@ def test_the_lines_of_a_dry_run_are_the_runs(finished, tmp_path, capsys, monkeyp
     out, err = capsys.readouterr()
     assert (out, err) == ('', 'nothing is missing: all 6 runs are done\n')
     assert fakes.run(tmp_path) == 0
-    assert '  started' not in fakes.said(tmp_path)
+    assert '  started' not in fakes.output_of(tmp_path)
     assert fakes.results(tmp_path) == fakes.results(finished)
 
 
@@ -225,8 +225,8 @@ def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):
     process.join(30)
     # The fakes save nothing when they are told.
     assert process.exitcode == 1
-    assert 'failed (SIGTERM)' in fakes.said(tmp_path)
-    assert fakes.said(tmp_path).count('started') <= len(os.sched_getaffinity(0))
+    assert 'failed (SIGTERM)' in fakes.output_of(tmp_path)
+    assert fakes.output_of(tmp_path).count('started') <= len(os.sched_getaffinity(0))
 
 
 @pytest.mark.slow
@@ -235,10 +235,10 @@ def test_told_to_stop_it_stops_its_runs_and_says_so(tmp_path):
     reason='this system does not list the children of a process',
 )
 def test_killed_twenty_times_it_ends_with_the_table_of_an_uninterrupted_one(tmp_path):
-    whole, kills, rounds = tmp_path / 'whole', 0, 0
-    whole.mkdir()
-    fakes.write_sweep(whole, steps=60)
-    assert fakes.run(whole) == 0
+    uninterrupted, kills, rounds = tmp_path / 'whole', 0, 0
+    uninterrupted.mkdir()
+    fakes.write_sweep(uninterrupted, steps=60)
+    assert fakes.run(uninterrupted) == 0
     # A sweep may be done before it was killed so often; then there is another.
     while kills < 20:
         rounds += 1
@@ -248,12 +248,12 @@ def test_killed_twenty_times_it_ends_with_the_table_of_an_uninterrupted_one(tmp_
         start = functools.partial(fakes.start, killed, {'FAKE_SECONDS': '0.01'})
         code, new = until_done(start, kills=20 - kills, pause=0.2, seconds=60)
         kills += new
-        assert code == 0, fakes.said(killed)
-        assert fakes.results(killed) == fakes.results(whole)
+        assert code == 0, fakes.output_of(killed)
+        assert fakes.results(killed) == fakes.results(uninterrupted)
         assert len(fakes.notes(killed)) >= 2
         assert not [x for x in fakes.notes(killed) if x.startswith('doubled')]
-        for path in sorted((whole / 'runs').glob('*_seed*/metrics.jsonl')):
-            other = killed / path.relative_to(whole)
+        for path in sorted((uninterrupted / 'runs').glob('*_seed*/metrics.jsonl')):
+            other = killed / path.relative_to(uninterrupted)
             assert other.read_bytes() == path.read_bytes()
     assert rounds < 10
 
@@ -264,11 +264,11 @@ def test_a_run_that_outlives_its_sweep_is_waited_for(finished, tmp_path):
     (orphan, *_) = wait_for_children(process.pid)
     kill(process.pid)
     process.join()
-    said = fakes.said(tmp_path)
+    output = fakes.output_of(tmp_path)
     assert fakes.run(tmp_path) == 0
     assert not is_running(orphan)
-    started = fakes.said(tmp_path)[len(said) :]
-    for line in said.splitlines():
+    started = fakes.output_of(tmp_path)[len(output) :]
+    for line in output.splitlines():
         assert line not in started
     assert not [note for note in fakes.notes(tmp_path) if note.startswith('doubled')]
     assert fakes.results(tmp_path) == fakes.results(finished)

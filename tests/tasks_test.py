@@ -138,7 +138,7 @@ def test_problems_are_complete(task, splits, tmp_path):
         assert len(problems) > 0
         ids = [problem.id for problem in problems]
         assert len(set(ids)) == len(ids)
-        assert all(0 <= each < 2**31 for each in ids)
+        assert all(0 <= number < 2**31 for number in ids)
         for problem in problems:
             assert problem.prompt.strip()
             assert problem.category.strip()
@@ -150,9 +150,9 @@ def test_problems_are_complete(task, splits, tmp_path):
 
 def test_the_words_on_how_to_answer_may_be_others(task, splits):
     problem = splits['train'][0]
-    others = task.replace_instruction(problem, 'Say it.')
-    assert others.count('Say it.') == 1
-    assert not any(words in others for words in task.instructions)
+    replaced = task.replace_instruction(problem, 'Say it.')
+    assert replaced.count('Say it.') == 1
+    assert not any(words in replaced for words in task.instructions)
     nothing = task.replace_instruction(problem, '')
     assert 'Say it.' not in nothing
     assert len(nothing) <= len(problem.prompt)
@@ -174,17 +174,19 @@ def test_a_prompt_that_says_how_to_answer_lets_that_be_replaced(
     style = {'prompt': 'instruct'} if 'prompt' in SMALL[name] else {}
     task = tasks.make_task(name, SMALL[name] | style)
     for problem in task.source('train', data_dir=str(tmp_path)):
-        (own_words,) = [words for words in task.instructions if words in problem.prompt]
-        others = task.replace_instruction(problem, 'Say it.')
-        assert others == problem.prompt.replace(own_words, 'Say it.')
-        assert task.replace_instruction(problem, own_words) == problem.prompt
+        (instruction,) = [
+            words for words in task.instructions if words in problem.prompt
+        ]
+        replaced = task.replace_instruction(problem, 'Say it.')
+        assert replaced == problem.prompt.replace(instruction, 'Say it.')
+        assert task.replace_instruction(problem, instruction) == problem.prompt
 
 
 def test_splits_do_not_overlap(splits):
     prompts = [
         (problem.prompt, *picture_digests(problem))
-        for each in splits.values()
-        for problem in each
+        for split in splits.values()
+        for problem in split
     ]
     assert len(set(prompts)) == len(prompts)
 
@@ -199,7 +201,7 @@ def test_no_response_makes_a_verdict_raise(task, splits):
 
 
 def test_the_verdicts_of_a_batch_are_those_of_its_responses(task, splits):
-    problems = [problem for each in splits.values() for problem in each[:3]]
+    problems = [problem for split in splits.values() for problem in split[:3]]
     verdicts = task.verify(problems, [MALFORMED for _ in problems])
     shape = len(problems), len(MALFORMED)
     assert (verdicts.rewards.shape, verdicts.rewards.dtype) == (shape, np.float32)
@@ -260,4 +262,4 @@ def test_a_whole_number_of_the_parameters_has_a_largest_value(name):
         for field in dataclasses.fields(tasks.task_class(name).Params)
         if field.type is int and field.name != 'seed'
     ]
-    assert not [each.name for each in fields if each.metadata['holds'](10**9)]
+    assert not [field.name for field in fields if field.metadata['holds'](10**9)]

@@ -229,8 +229,8 @@ def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
         if item != 'memory' or (path / item).exists():
             checkpointer = ocp.StandardCheckpointer()
             target = {
-                name: jax.ShapeDtypeStruct(each.shape, each.dtype, sharding=here)
-                for name, each in checkpointer.metadata(
+                name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=here)
+                for name, array in checkpointer.metadata(
                     path / item
                 ).item_metadata.items()
             }
@@ -241,12 +241,12 @@ def saved_arrays(workdir: pathlib.Path, step: int) -> dict[str, np.ndarray]:
 
 def assert_same_run(a: pathlib.Path, b: pathlib.Path, *, last: int) -> None:
     """Asserts that two finished runs are equal: files by byte, arrays by bit."""
-    ours, theirs = contents(a), contents(b)
-    assert 'metrics.jsonl' in ours
-    assert ours.keys() == theirs.keys()
-    different = [name for name in ours if ours[name] != theirs[name]]
+    first, second = contents(a), contents(b)
+    assert 'metrics.jsonl' in first
+    assert first.keys() == second.keys()
+    different = [name for name in first if first[name] != second[name]]
     assert not different
-    arrays, others = saved_arrays(a, last), saved_arrays(b, last)
-    assert arrays.keys() == others.keys()
+    arrays, other_arrays = saved_arrays(a, last), saved_arrays(b, last)
+    assert arrays.keys() == other_arrays.keys()
     for name, array in arrays.items():
-        assert array.tobytes() == others[name].tobytes(), name
+        assert array.tobytes() == other_arrays[name].tobytes(), name

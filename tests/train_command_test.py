@@ -36,10 +36,10 @@ def start(workdir: pathlib.Path) -> subprocess.Popen:
     return tiny.start('train', *ARGUMENTS, f'--workdir={workdir}')
 
 
-def make_config(**others: Any) -> ExperimentConfig:
+def make_config(**overrides: Any) -> ExperimentConfig:
     """What the command makes of its arguments."""
     changes = {key.replace('.', '__'): value for key, value in CHANGES.items()}
-    return tiny.make_config(**changes | others)
+    return tiny.make_config(**changes | overrides)
 
 
 def finish(process: subprocess.Popen) -> int:

@@ -9,11 +9,11 @@ from tests import tiny
 
 
 def test_rollouts_leave_the_devices_before_an_evaluation_and_the_next_step(tmp_path):
-    sampled, held = [], []
+    sampled, live = [], []
     sample, evaluate_due = Sample.__call__, train.evaluate_due
 
     def count():
-        held.append(sum(rollouts() is not None for rollouts in sampled))
+        live.append(sum(rollouts() is not None for rollouts in sampled))
 
     def count_and_sample(self, *args, **key):
         count()
@@ -31,4 +31,4 @@ def test_rollouts_leave_the_devices_before_an_evaluation_and_the_next_step(tmp_p
     ):
         config = tiny.make_config(**tiny.ONLY_STEPS, train__steps=3)
         assert tiny.run(config, tmp_path)
-    assert held == [0] * 7
+    assert live == [0] * 7

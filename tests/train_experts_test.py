@@ -157,13 +157,13 @@ def test_a_frozen_run_is_evaluated_and_exported(frozen, tmp_path):
     last = tiny.measured(tiny.metrics(frozen, 'validation')[-1])
     for name, value in metrics.items():
         assert value == pytest.approx(last[name], abs=1e-6), name
-    theirs, notes = transformers.AutoModelForCausalLM.from_pretrained(
+    exported, notes = transformers.AutoModelForCausalLM.from_pretrained(
         tmp_path / 'out', output_loading_info=True
     )
     assert not any(notes[kind] for kind in notes), notes
     setup = tiny.make_setup(tiny.make_config(**FROZEN))
     router = restored(frozen, setup)[ROUTER][0]
-    gate = theirs.model.layers[0].mlp.gate.weight.detach()
+    gate = exported.model.layers[0].mlp.gate.weight.detach()
     np.testing.assert_array_equal(gate.numpy(), np.asarray(router).T)
 
 
@@ -180,8 +180,8 @@ def test_another_run_begins_with_all_of_it(frozen, tmp_path):
         after = restored(tmp_path / name, goes_on)
         same = (np.asarray(after[ROUTER]) == np.asarray(last[ROUTER])).all()
         assert same == (name == 'part')
-        kept = checkpoints.restore_frozen(tmp_path / name, last)
-        assert kept.keys() == goes_on.policy.frozen
+        params = checkpoints.restore_frozen(tmp_path / name, last)
+        assert params.keys() == goes_on.policy.frozen
 
 
 REPLAY = MOE | {'model__replay_routing': True}

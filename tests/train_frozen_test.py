@@ -54,9 +54,9 @@ def test_a_warm_start_leaves_them_too(finished):
     with jax.set_mesh(setup.mesh):
         shapes = initial.policies.param_shapes(setup.policy, setup.mesh)
         path = finished / 'warm_start' / '0'
-        kept = restoring.restore(path, {'params': shapes})[1]['params']
+        saved = restoring.restore(path, {'params': shapes})[1]['params']
     for name, x in first.items():
-        assert (np.asarray(kept[name]) == np.asarray(x)).all() == (name in FROZEN)
+        assert (np.asarray(saved[name]) == np.asarray(x)).all() == (name in FROZEN)
 
 
 def test_sampler_and_learner_are_one_policy(finished):

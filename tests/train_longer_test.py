@@ -21,11 +21,11 @@ def test_a_finished_run_made_longer_equals_one_of_that_length(
     finished_run, workdir, tmp_path, steps
 ):
     config = tiny.make_config(train__steps=steps)
-    whole = tiny.warm_copy(finished_run, tmp_path / 'whole')
-    assert tiny.run(config, whole)
+    uninterrupted = tiny.warm_copy(finished_run, tmp_path / 'whole')
+    assert tiny.run(config, uninterrupted)
     assert tiny.run(config, workdir)
-    tiny.assert_same_run(workdir, whole, last=steps)
-    texts = [(path / 'config.json').read_text() for path in (workdir, whole)]
+    tiny.assert_same_run(workdir, uninterrupted, last=steps)
+    texts = [(path / 'config.json').read_text() for path in (workdir, uninterrupted)]
     assert texts[0] == texts[1]
 
 

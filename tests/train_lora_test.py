@@ -141,10 +141,10 @@ def test_exported_merged_or_as_peft_it_is_the_policy_of_the_run(finished, tmp_pa
     fields = json.loads((tmp_path / 'peft' / 'adapter_config.json').read_text())
     assert fields['base_model_name_or_path'] == str(tmp_path / 'peft' / 'base')
     peft = pytest.importorskip('peft', reason="needs the extra 'peft'")
-    theirs = peft.AutoPeftModelForCausalLM.from_pretrained(
+    exported = peft.AutoPeftModelForCausalLM.from_pretrained(
         tmp_path / 'peft', dtype='float32'
     )
-    assert hf_oracle.logits_error(theirs.eval(), policy, params, prompts) < 1e-5
+    assert hf_oracle.logits_error(exported.eval(), policy, params, prompts) < 1e-5
 
 
 def test_adapters_of_a_peft_directory_are_the_first_ones(finished, tmp_path):

@@ -45,7 +45,7 @@ def make_config(**overrides):
 
 
 @pytest.fixture(scope='module')
-def whole(finished_run, tmp_path_factory):
+def reference_run(finished_run, tmp_path_factory):
     """An uninterrupted run."""
     workdir = tiny.warm_copy(finished_run, tmp_path_factory.mktemp('whole'))
     assert tiny.run(make_config(), workdir)
@@ -80,28 +80,32 @@ def history_at(workdir, step):
     return history
 
 
-def test_a_step_is_weighed_by_the_steps_before_it(whole):
-    batches = [by_problem(whole, step, 'correct') for step in range(LAST)]
+def test_a_step_is_weighed_by_the_steps_before_it(reference_run):
+    batches = [by_problem(reference_run, step, 'correct') for step in range(LAST)]
     wanted = by_lists(batches, WINDOW)
     for step, want in enumerate(wanted):
-        got = by_problem(whole, step, 'advantage')
+        got = by_problem(reference_run, step, 'advantage')
         np.testing.assert_allclose(got, want, atol=1e-5)
     # Otherwise than by their own step, and they move the policy.
     alone = by_lists(batches[-1:], WINDOW)[0]
     assert wanted[-1].any()
     assert not np.allclose(wanted[-1], alone)
-    assert tiny.metrics(whole, 'train')[-1]['grad_norm'] > 0
+    assert tiny.metrics(reference_run, 'train')[-1]['grad_norm'] > 0
 
 
-def test_a_checkpoint_has_the_steps_of_the_window(whole):
-    counts = [counts_of(by_problem(whole, step, 'correct')) for step in range(LAST)]
+def test_a_checkpoint_has_the_steps_of_the_window(reference_run):
+    counts = [
+        counts_of(by_problem(reference_run, step, 'correct')) for step in range(LAST)
+    ]
     padded = np.concatenate([np.zeros((WINDOW, N + 1), int), counts])
     for step in range(LAST + 1):
         wanted = padded[step : step + WINDOW]
-        np.testing.assert_array_equal(history_at(whole, step), wanted)
+        np.testing.assert_array_equal(history_at(reference_run, step), wanted)
 
 
-@pytest.mark.parametrize('kind', slow_values(['whole', 'staged'], quick=['whole']))
+@pytest.mark.parametrize(
+    'kind', slow_values(['reference_run', 'staged'], quick=['reference_run'])
+)
 def test_stopped_before_every_step_it_ends_the_same(
     kind, finished_run, tmp_path, request
 ):
@@ -136,15 +140,15 @@ def test_dynamic_sampling_leaves_what_it_selects_out_of_the_memory(staged):
         assert newest @ np.arange(N + 1) / (8 * N) == pytest.approx(first['reward'])
 
 
-def test_a_diagnosis_has_its_gradient_too(whole):
-    lines = tiny.read_lines(whole / 'diagnostics.jsonl')
+def test_a_diagnosis_has_its_gradient_too(reference_run):
+    lines = tiny.read_lines(reference_run / 'diagnostics.jsonl')
     assert [line['step'] for line in lines] == [0, 2, 4]
     assert all('gradient_signal/curverl' in line for line in lines)
     assert lines[-1]['gradient_noise/curverl'] > 0
 
 
-def test_the_report_draws_a_curve_and_says_of_what(whole, tmp_path):
-    shutil.copytree(whole, tmp_path / 'run')
+def test_the_report_draws_a_curve_and_says_of_what(reference_run, tmp_path):
+    shutil.copytree(reference_run, tmp_path / 'run')
     assert read_run(tmp_path / 'run').option('advantage.window') == WINDOW
     html = write_report(tmp_path / 'run').read_text()
     assert 'Advantage, curverl (window=2)' in html

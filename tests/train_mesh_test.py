@@ -54,9 +54,9 @@ def runs(tmp_path_factory):
 
 def assert_close(a, b):
     """The same lines with the same values, and the same responses to the letter."""
-    rows, others = (tiny.read_lines(path / 'metrics.jsonl') for path in (a, b))
-    assert len(rows) == len(others)
-    for row, other in zip(rows, others, strict=True):
+    rows, other_rows = (tiny.read_lines(path / 'metrics.jsonl') for path in (a, b))
+    assert len(rows) == len(other_rows)
+    for row, other in zip(rows, other_rows, strict=True):
         assert row.keys() == other.keys()
         where = f'step {row["step"]} of {row["split"]}'
         for name, value in row.items():
@@ -68,9 +68,9 @@ def assert_close(a, b):
         name = f'rollouts/step_{step:08d}.jsonl'
         texts = ([r['response'] for r in tiny.read_lines(p / name)] for p in (a, b))
         assert next(texts) == next(texts)
-    arrays, others = tiny.saved_arrays(a, STEPS), tiny.saved_arrays(b, STEPS)
+    arrays, other_arrays = (tiny.saved_arrays(path, STEPS) for path in (a, b))
     for name, array in arrays.items():
-        np.testing.assert_allclose(array, others[name], atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(array, other_arrays[name], atol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize('mesh', ['all', 'decode', 'fsdp'])
@@ -97,5 +97,5 @@ def test_a_run_with_a_mesh_of_sampling_resumes_bit_for_bit(runs, tmp_path):
     assert run(workdir, MESHES['decode'])
     names = [path.name for path in (workdir / 'rollouts').iterdir()]
     for name in ('metrics.jsonl', *(f'rollouts/{x}' for x in names)):
-        whole = (runs('decode') / name).read_bytes()
-        assert (workdir / name).read_bytes() == whole, name
+        uninterrupted = (runs('decode') / name).read_bytes()
+        assert (workdir / name).read_bytes() == uninterrupted, name

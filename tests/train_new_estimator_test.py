@@ -59,8 +59,8 @@ def test_a_run_trains_with_it_and_reports_it(tmp_path):
     for step in range(2):
         key = sampling.step_key(seed=0, purpose=Purpose.GROUPS, step=step)
         for x in tiny.read_lines(tmp_path / 'rollouts' / f'step_{step:08d}.jsonl'):
-            own = sampling.problem_keys(key, jnp.array([x['problem_id']]))[0]
-            coins.append(bool(jax.random.bernoulli(own)))
+            problem_key = sampling.problem_keys(key, jnp.array([x['problem_id']]))[0]
+            coins.append(bool(jax.random.bernoulli(problem_key)))
             log_prob = x['mean_log_prob'] * x['length']
             want = coins[-1] + x['correct'] - 1.5 * x['length'] + log_prob
             assert x['advantage'] == pytest.approx(want, rel=1e-5)

@@ -67,5 +67,5 @@ def test_mathematics(tmp_path):
     )
     # After the instruction of OlymMATH.
     problems = {rollout['prompt'].split('\n\n')[1] for rollout in rollouts}
-    assert problems <= {each['problem'] for each in toy.RECORDS['train']}
+    assert problems <= {record['problem'] for record in toy.RECORDS['train']}
     assert tiny.metrics(tmp_path / 'run', 'train')[0]['verifier_timeouts'] == 0

@@ -176,7 +176,7 @@ def test_an_export_generates_as_the_run(finished, tmp_path):
         ids = inputs['input_ids'][0].tolist()
         assert ids == prompts.tokens[p, : prompts.lengths[p]].tolist()
         # Ours never takes one of the last rows, which have no token.
-        theirs = model.generate(
+        generated = model.generate(
             **inputs,
             do_sample=False,
             max_new_tokens=T,
@@ -184,7 +184,7 @@ def test_an_export_generates_as_the_run(finished, tmp_path):
         )
         length = int(rollouts.lengths[p, 0])
         ours = np.asarray(rollouts.tokens[p, 0, :length]).tolist()
-        assert theirs[0, len(ids) :].tolist() == ours
+        assert generated[0, len(ids) :].tolist() == ours
         with_pictures += 'pixel_values' in inputs
     assert with_pictures >= 2
 

@@ -279,23 +279,23 @@ def test_an_estimator_trains_and_survives_a_stop_before_each_step(
         checkpoint__every=2,
         log__rollouts_every=1,
     )
-    whole = tiny.warm_copy(finished_run, tmp_path / 'whole')
-    assert tiny.run(config, whole)
-    rows = tiny.metrics(whole, 'train')
+    uninterrupted = tiny.warm_copy(finished_run, tmp_path / 'whole')
+    assert tiny.run(config, uninterrupted)
+    rows = tiny.metrics(uninterrupted, 'train')
     assert any(row['mean_abs_advantage'] > 0 for row in rows)
     # Without weight decay the gradient alone moves them.
     assert any(row['grad_norm'] > 0 for row in rows)
-    first, last = (tiny.saved_arrays(whole, step) for step in (0, 2))
-    params = [each for each in first if each.startswith('params')]
+    first, last = (tiny.saved_arrays(uninterrupted, step) for step in (0, 2))
+    params = [name for name in first if name.startswith('params')]
     assert params
-    assert all((last[each] != first[each]).any() for each in params)
+    assert all((last[name] != first[name]).any() for name in params)
 
     workdir = tiny.warm_copy(finished_run, tmp_path / 'stopped')
     for stop in range(2):
         with tiny.stop_before(stop):
             assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
-    tiny.assert_same_run(workdir, whole, last=2)
+    tiny.assert_same_run(workdir, uninterrupted, last=2)
 
 
 @pytest.mark.slow
@@ -311,12 +311,12 @@ def test_a_run_with_all_that_is_fast_survives_a_stop(tmp_path):
         train__packing='rows',
         train__steps=3,
     )
-    whole, parts = tmp_path / 'whole', tmp_path / 'parts'
-    assert tiny.run(config, whole, num_devices=4)
+    uninterrupted, parts = tmp_path / 'whole', tmp_path / 'parts'
+    assert tiny.run(config, uninterrupted, num_devices=4)
     with tiny.stop_before(2):
         assert not tiny.run(config, parts, num_devices=4)
     assert tiny.run(config, parts, num_devices=4)
-    tiny.assert_same_run(parts, whole, last=3)
+    tiny.assert_same_run(parts, uninterrupted, last=3)
 
 
 @pytest.mark.slow
@@ -324,13 +324,15 @@ def test_a_run_with_keys_and_values_as_int8_survives_a_stop(finished_run, tmp_pa
     """It draws other tokens than the run without, and the learner weighs them."""
     int8 = {'sampling__cache_dtype': 'int8', 'loss__sampler_weight_cap': 2.0}
     config = tiny.make_config(**int8, train__steps=3)
-    whole, parts = (tiny.warm_copy(finished_run, tmp_path / x) for x in ('a', 'b'))
-    assert tiny.run(config, whole)
+    uninterrupted, parts = (
+        tiny.warm_copy(finished_run, tmp_path / x) for x in ('a', 'b')
+    )
+    assert tiny.run(config, uninterrupted)
     with tiny.stop_before(2):
         assert not tiny.run(config, parts)
     assert tiny.run(config, parts)
-    tiny.assert_same_run(parts, whole, last=3)
-    weights = [line['sampler_weight'] for line in tiny.metrics(whole, 'train')]
+    tiny.assert_same_run(parts, uninterrupted, last=3)
+    weights = [line['sampler_weight'] for line in tiny.metrics(uninterrupted, 'train')]
     assert all(0.9 < x < 1.1 for x in weights)
     assert any(abs(x - 1) > 1e-5 for x in weights)
 

@@ -112,8 +112,8 @@ def test_the_rate_warms_up_again_only_if_the_optimizer_is_reset(staged, finished
 
 def test_kept_the_optimizer_goes_on(finished_run, tmp_path):
     workdir = tiny.warm_copy(finished_run, tmp_path)
-    kept = {'pass_at_1': STAGES['pass_at_1'] | {'reset_optimizer': False}}
-    assert tiny.run(make_config(kept), workdir)
+    stages = {'pass_at_1': STAGES['pass_at_1'] | {'reset_optimizer': False}}
+    assert tiny.run(make_config(stages), workdir)
     rates = [row['learning_rate'] for row in tiny.metrics(workdir, 'train')]
     assert rates[-2:] == pytest.approx([1e-2, 1e-2])
     assert count_of(workdir, LAST) == {LAST}

@@ -225,8 +225,8 @@ def test_what_is_kept_of_a_step_says_which_rewards_were_flipped(tmp_path):
     assert 0.2 < np.mean(flipped) < 0.8
     assert all(row['reward'] == row['correct'] for row in rows)
     for row in rows:
-        others = [r for r in rows if r['problem_id'] == row['problem_id']]
-        mixed = len({r['rewarded'] for r in others}) == 2
+        same_problem = [r for r in rows if r['problem_id'] == row['problem_id']]
+        mixed = len({r['rewarded'] for r in same_problem}) == 2
         assert np.sign(row['advantage']) == (2 * row['rewarded'] - 1) * mixed
 
 
@@ -264,7 +264,7 @@ def verify_with(reward, problem):
 
     def broken(self, problems, texts):
         verdicts = verify(self, problems, texts)
-        verdicts.rewards[[each == problem for each in problems]] = reward
+        verdicts.rewards[[x == problem for x in problems]] = reward
         return verdicts
 
     return mock.patch.object(MazeTask, 'verify', broken)
@@ -380,11 +380,11 @@ def test_a_run_goes_on_whatever_the_parameters_that_it_does_not_read(tmp_path):
 
 def test_a_parameter_that_a_run_reads_and_the_k_of_its_metrics_are_the_same(tmp_path):
     read = {'advantage.name': 'bootstrap_sampling'}
-    for name, own, change in (
+    for name, settings, change in (
         ('a', read, {'advantage.num_groups': 7}),
         ('b', {'advantage.name': 'pass_at_1'}, {'advantage.k': 3}),
     ):
-        assert begin(tmp_path / name, **own) == 0
+        assert begin(tmp_path / name, **settings) == 0
         (tmp_path / name / 'metrics.jsonl').touch()
         with pytest.raises(ValueError, match=f'{next(iter(change))}: .* there, . now'):
-            begin(tmp_path / name, **own, **change)
+            begin(tmp_path / name, **settings, **change)

@@ -122,8 +122,8 @@ def test_an_export_of_a_tower_from_scratch_is_read_by_transformers(counted, tmp_
         inputs = their_inputs(problem, tokenizer, processor, merge=1)
         ids = inputs['input_ids'][0].tolist()
         assert ids == prompts.tokens[p, : prompts.lengths[p]].tolist()
-        theirs = model(**inputs).logits[0, -1].detach()
-        np.testing.assert_allclose(ours[p], theirs, atol=2e-5)
+        expected = model(**inputs).logits[0, -1].detach()
+        np.testing.assert_allclose(ours[p], expected, atol=2e-5)
 
 
 def test_a_tower_has_the_sizes_of_the_config():

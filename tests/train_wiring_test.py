@@ -63,8 +63,8 @@ def test_the_update_deals_rows_where_the_config_says_so(setup):
 
 def test_the_optimizer_gets_its_section(tmp_path):
     config = changed.make_config()
-    made = mock.patch.object(train, 'make_optimizer', side_effect=ReachedError)
-    with made as make, pytest.raises(ReachedError):
+    patched = mock.patch.object(train, 'make_optimizer', side_effect=ReachedError)
+    with patched as make, pytest.raises(ReachedError):
         tiny.run(config, tmp_path)
     # Five steps of three epochs of two mini-batches.
     make.assert_called_once_with(config.optimizer, num_updates=30)
@@ -142,8 +142,8 @@ def test_every_split_is_evaluated_with_its_name(setup):
         assert batches.num_problems == 5
         assert [len(batch.problems) for batch, _ in batches] == [2, 2, 2]
         batch, _ = next(iter(batches))
-        own = setup.task.source(split, data_dir=setup.config.data.dir)
-        assert batch.problems == subset(own, 5)[:2]
+        source = setup.task.source(split, data_dir=setup.config.data.dir)
+        assert batch.problems == subset(source, 5)[:2]
 
 
 def test_an_interval_has_the_configured_number_of_resamples(setup):
@@ -197,16 +197,16 @@ def test_adamw_cancels_the_scale_of_an_advantage_but_for_epsilon_and_the_limit(
         'both': four | {'optimizer__eps': 4e-5, 'optimizer__max_grad_norm': 0.4},
     }
     params = {}
-    for name, own in runs.items():
+    for name, overrides in runs.items():
         # So low a limit is met at each step.
-        limit = {'optimizer__max_grad_norm': 0.1} | own
+        limit = {'optimizer__max_grad_norm': 0.1} | overrides
         workdir = tiny.warm_copy(finished_run, tmp_path / name)
         assert tiny.run(tiny.make_config(**settings | limit), workdir)
         saved = tiny.saved_arrays(workdir, 3)
         params[name] = {key: x for key, x in saved.items() if key.startswith('params/')}
     same = {
-        name: all(np.array_equal(x, params['one'][key]) for key, x in found.items())
-        for name, found in params.items()
+        name: all(np.array_equal(x, params['one'][key]) for key, x in arrays.items())
+        for name, arrays in params.items()
     }
     assert same == {'one': True, 'four': False, 'epsilon': False, 'both': True}
 

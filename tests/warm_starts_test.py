@@ -33,8 +33,8 @@ def test_the_slope_is_that_of_the_price_over_the_solved_share(tmp_path):
         write_rows(tmp_path, steps, share, price=0.01 + 0.2 * share)
     with legible.texts():
         warm_starts.main(results=str(tmp_path))
-    found = {steps: warm_starts.read(steps, tmp_path) for steps in STEPS}
-    mean, low, high = warm_starts.slope(found, 'pass_at_1')
+    by_steps = {steps: warm_starts.read(steps, tmp_path) for steps in STEPS}
+    mean, low, high = warm_starts.slope(by_steps, 'pass_at_1')
     assert [mean, low, high] == pytest.approx([-0.02, -0.02, -0.02])
     lines = (tmp_path / 'warm_starts.md').read_text().splitlines()
     assert lines[0].startswith('| warm start, test split, 3 seeds | first Pass@1')
@@ -46,14 +46,14 @@ def test_the_slope_is_that_of_the_price_over_the_solved_share(tmp_path):
 
 def test_the_slope_is_of_each_seed_by_itself():
     # Two seeds with opposite slopes: none in the mean, and a wide interval.
-    found = {
+    by_steps = {
         steps: warm_starts.WarmStart(
             {warm_starts.SOLVED: np.array([share, share])},
             {'pass_at_1': np.array([share, -share])},
         )
         for steps, share in zip(STEPS, (0.0, 0.1, 0.2, 0.3), strict=True)
     }
-    mean, low, high = warm_starts.slope(found, 'pass_at_1')
+    mean, low, high = warm_starts.slope(by_steps, 'pass_at_1')
     assert mean == pytest.approx(0)
     assert (low, high) == pytest.approx((-1.2706, 1.2706), rel=1e-3)
 

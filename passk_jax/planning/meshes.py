@@ -31,7 +31,7 @@ def other_meshes(
     """
     now = builder.mesh.shape
     data = data or now['data']
-    wanted = builder.decode_tensor if decode_tensor is None else decode_tensor
+    preferred = builder.decode_tensor if decode_tensor is None else decode_tensor
     count = num_devices or math.prod(now.values())
     train, heads = builder.train, _divisors(builder.policy.arch.num_kv_heads)
     meshes = []
@@ -41,9 +41,9 @@ def other_meshes(
         overrides = {f'mesh.{x}': n for x, n in sizes.items() if n != now[x]}
         if remainder or not overrides or train.mini_batch_prompts % (data * fsdp):
             continue
-        decode_tensor = wanted if wanted in _decode_sizes(builder, sizes) else 0
-        if decode_tensor != builder.decode_tensor:
-            overrides['mesh.decode_tensor'] = decode_tensor
+        fitting = preferred if preferred in _decode_sizes(builder, sizes) else 0
+        if fitting != builder.decode_tensor:
+            overrides['mesh.decode_tensor'] = fitting
         if train.micro_batch_prompts % (data * fsdp):
             overrides['train.micro_batch_prompts'] = data * fsdp
         # A larger 'tensor' comes last: its traffic in every layer costs most.

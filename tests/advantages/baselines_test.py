@@ -24,9 +24,9 @@ def test_without_a_sigma_the_scale_of_the_rewards_stays(name, bessel):
 
 def test_the_baseline_of_rloo_is_the_mean_of_the_others():
     rewards = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
-    others = (rewards.sum(axis=1, keepdims=True) - rewards) / 4
+    baselines = (rewards.sum(axis=1, keepdims=True) - rewards) / 4
     got = run('rloo', rewards > 0, rewards)
-    np.testing.assert_allclose(got, rewards - others, atol=1e-6)
+    np.testing.assert_allclose(got, rewards - baselines, atol=1e-6)
     assert np.all(run('rloo', np.ones((2, 1), bool)) == 0)
 
 
@@ -60,8 +60,8 @@ def test_opo_follows_p_as_the_rollouts_grow_though_length_goes_with_success():
         drawn = np.array(list(itertools.product(range(3), repeat=num_rollouts)))
         advantages = opo((drawn == 0) * 1.0, lengths[drawn]).astype(np.float64)
         gradients = (advantages[..., None] * (np.eye(3)[drawn] - policy)).mean(axis=1)
-        found = policy[drawn].prod(axis=1) @ gradients
-        ratios[num_rollouts] = found / (policy * ([1, 0, 0] - policy[0]))
+        estimate = policy[drawn].prod(axis=1) @ gradients
+        ratios[num_rollouts] = estimate / (policy * ([1, 0, 0] - policy[0]))
     # The gap to 1 falls as 1 / N.
     missing = {n: 1 - ratio for n, ratio in ratios.items()}
     assert np.all(missing[4] > 0.1)

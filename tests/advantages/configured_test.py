@@ -26,7 +26,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         assert wanted[parameter.name] != parameter.default
     compute = mock.Mock(return_value=np.zeros((8, 6), np.float32))
     monkeypatch.setitem(ESTIMATORS, name, dataclasses.replace(row, compute=compute))
-    overrides = {f'advantage__{each}': value for each, value in values.items()}
+    overrides = {f'advantage__{key}': value for key, value in values.items()}
     config = changed.make_config(advantage__name=name, **overrides)
     correct = np.ones((8, 6), bool)
     configured_estimator(config.advantage, num_rollouts=6)(
@@ -41,7 +41,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     )
     assert compute.call_args.kwargs == wanted
     (inputs,) = compute.call_args.args
-    assert {each for each, x in vars(inputs).items() if x is not None} == {*row.reads}
+    assert {field for field, x in vars(inputs).items() if x is not None} == {*row.reads}
 
 
 @pytest.mark.parametrize('name', ['maxrl', 'bootstrap_sampling'])
@@ -52,12 +52,12 @@ def test_advantages_are_scaled_to_the_weight_of_pass_at_1(name):
     inputs = (correct * 1.0, correct)
     key = jax.random.split(jax.random.key(0), 2)
     before, after = (
-        configured_estimator(each.advantage, num_rollouts=6)(*inputs, key=key)
-        for each in (plain, config)
+        configured_estimator(x.advantage, num_rollouts=6)(*inputs, key=key)
+        for x in (plain, config)
     )
-    own = {'k': plain.advantage.k, **plain.advantage.parameters}
+    parameters = {'k': plain.advantage.k, **plain.advantage.parameters}
     scale = matching_scale(
-        name, num_rollouts=6, p=0.25, **make.select_parameters(name, own)
+        name, num_rollouts=6, p=0.25, **make.select_parameters(name, parameters)
     )
     assert not 0.9 < scale < 1.1
     np.testing.assert_allclose(after, scale * before, rtol=1e-6)

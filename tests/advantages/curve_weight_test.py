@@ -25,7 +25,7 @@ from tests.advantages.other_values import choose_other_values
 P = np.array([0.0, 0.01, 0.1, 0.3, 0.75, 1.0])
 
 
-def given(name, k):
+def parameters_of(name, k):
     return {'k': k} if 'k' in estimator_parameters(name) else {}
 
 
@@ -42,7 +42,7 @@ def is_curve(name: str) -> bool:
         'log_probs': -rng.uniform(1, 9, (P, N)),
         'history': np.ones((3, N + 1), np.int32),
     }
-    estimate = make_estimator(name, num_rollouts=N, **given(name, 2))
+    estimate = make_estimator(name, num_rollouts=N, **parameters_of(name, 2))
     advantages = np.asarray(estimate(correct * 1.0, correct, **inputs))
     kinds = collections.defaultdict(list)
     for right, count, advantage in zip(
@@ -99,7 +99,7 @@ def assert_follows(advantages, weight_at):
 
 @pytest.mark.parametrize('name', CURVES)
 def test_the_expected_gradient_of_a_policy_is_the_weight_times_that_of_p(name):
-    params = given(name, 2) | ({'order': 3} if name == 'maclaurin' else {})
+    params = parameters_of(name, 2) | ({'order': 3} if name == 'maclaurin' else {})
     estimate = jax.jit(make_estimator(name, num_rollouts=4, **params))
     advantages = estimate(CORRECT * 1.0, CORRECT)
     assert_follows(advantages, lambda p: weight_of(name, p, num_rollouts=4, **params))
@@ -107,20 +107,20 @@ def test_the_expected_gradient_of_a_policy_is_the_weight_times_that_of_p(name):
 
 @pytest.mark.parametrize('name', CURVES)
 def test_the_weight_is_the_mean_gap_over_the_other_responses(name):
-    curve = tabulated_curve(name, num_rollouts=16, **given(name, 4))
+    curve = tabulated_curve(name, num_rollouts=16, **parameters_of(name, 4))
     gaps = np.array(curve['positive'])[1:] - np.array(curve['negative'])[:-1]
     want = [stats.binom.pmf(np.arange(16), 15, p) @ gaps for p in P]
-    got = weight_of(name, P, num_rollouts=16, **given(name, 4))
+    got = weight_of(name, P, num_rollouts=16, **parameters_of(name, 4))
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
     at = np.array(curve['accuracy'])
-    want = weight_of(name, at, num_rollouts=16, **given(name, 4))
+    want = weight_of(name, at, num_rollouts=16, **parameters_of(name, 4))
     np.testing.assert_allclose(curve['weight'], want, rtol=1e-6)
 
 
 @pytest.mark.parametrize('name', CURVES)
 def test_the_objective_is_the_integral_of_the_weight(name):
-    params = given(name, 4) | {'num_rollouts': 16}
+    params = parameters_of(name, 4) | {'num_rollouts': 16}
 
     def of_p(p):
         return effective_weight(name, p=p, **params)
@@ -158,8 +158,8 @@ def test_at_one_learning_rate_estimators_push_at_different_rates(name, params, w
 
 
 OBJECTIVES = {n: row.objective for n, row in ESTIMATORS.items() if row.objective}
-EXACT = [name for name, each in OBJECTIVES.items() if not each.at_infinity]
-LIMITS = [name for name, each in OBJECTIVES.items() if each.at_infinity]
+EXACT = [name for name, row in OBJECTIVES.items() if not row.at_infinity]
+LIMITS = [name for name, row in OBJECTIVES.items() if row.at_infinity]
 
 
 def parameter_sets(name):
@@ -244,9 +244,9 @@ def test_adaptive_is_no_curve_however_many_the_rollouts(num_rollouts):
     params = {'num_rollouts': num_rollouts, 'k': 4}
     with pytest.raises(ValueError, match='adaptive is not a curve'):
         effective_weight('adaptive', p=0.1, **params)
-    own = matching_scale('pass_at_k', p=0.1, **params)
+    pass_at_k_scale = matching_scale('pass_at_k', p=0.1, **params)
     # A mean of both weights has the mean of their shares.
-    want = 2 / (1 + 1 / own)
+    want = 2 / (1 + 1 / pass_at_k_scale)
     assert matching_scale('adaptive', p=0.1, **params) == pytest.approx(want, rel=1e-5)
 
 
@@ -269,7 +269,7 @@ def test_an_estimator_that_is_no_curve_is_refused(name):
     words = memory if row.has_memory or row.pools_problems else no_curve
     for call in (weight_of, objective_of):
         with pytest.raises(ValueError, match=f'{name} {words}'):
-            call(name, 0.5, **given(name, 4))
+            call(name, 0.5, **parameters_of(name, 4))
 
 
 def test_one_problem_of_many_rollouts_does_not_hide_what_else_is_read():
@@ -304,8 +304,8 @@ def test_matched_weights_are_equal_at_p(name, params):
     size = {'num_rollouts': 16}
     for p in (0.01, 0.1, 0.7):
         scale = matching_scale(name, p=p, **size, **params)
-        own = scale * effective_weight(name, p=p, **size, **params)
-        assert own == pytest.approx(effective_weight('pass_at_1', p=p, **size))
+        weight = scale * effective_weight(name, p=p, **size, **params)
+        assert weight == pytest.approx(effective_weight('pass_at_1', p=p, **size))
 
 
 def test_the_mean_is_matched_where_chance_forms_the_groups():

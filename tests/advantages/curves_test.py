@@ -25,8 +25,8 @@ CURVES = {
 def curve_of(name: str, num_rollouts: int, **overrides):
     """A curve at every count, by one program."""
     curve, params = CURVES[name]
-    whole = functools.partial(curve, num_rollouts=num_rollouts, **params | overrides)
-    return jax.device_get(jax.jit(whole)(np.arange(num_rollouts + 1)))
+    compute = functools.partial(curve, num_rollouts=num_rollouts, **params | overrides)
+    return jax.device_get(jax.jit(compute)(np.arange(num_rollouts + 1)))
 
 
 def eta_of(name: str, num_rollouts: int, **overrides) -> np.ndarray:

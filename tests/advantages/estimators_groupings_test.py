@@ -93,8 +93,8 @@ def test_without_its_sigma_the_mean_is_a_multiple_of_set_level_and_canonical_k(
     advantages, members = sample(correct, **params)
     passed = (members[:, None] & correct[:, None]).any(axis=-1)
     mean = (advantages * passed.std(axis=-1)[..., None]).mean(axis=0)
-    for name, given in (('set_level', {'set_value': 'max'}), ('canonical_k', {})):
-        want = factor * run(name, correct, k=params['k'], **given)
+    for name, options in (('set_level', {'set_value': 'max'}), ('canonical_k', {})):
+        want = factor * run(name, correct, k=params['k'], **options)
         assert np.abs(want).max() > 0.05
         np.testing.assert_allclose(mean, want, atol=1e-5)
 
@@ -103,9 +103,9 @@ def bootstrap_curve(num_rollouts, *, k, num_groups):
     """The mean with its sigma: sqrt((M - g) / g) for a group that passes with g - 1."""
     wrong = num_rollouts - np.arange(num_rollouts + 1)
     fails = stats.hypergeom(num_rollouts, wrong, k).pmf(k)
-    others = np.arange(num_groups)[:, None]
-    of_group = np.sqrt((num_groups - 1 - others) / (1 + others))
-    chances = stats.binom.pmf(others, num_groups - 1, 1 - fails)
+    indices = np.arange(num_groups)[:, None]
+    of_group = np.sqrt((num_groups - 1 - indices) / (1 + indices))
+    chances = stats.binom.pmf(indices, num_groups - 1, 1 - fails)
     positive = num_groups * k / num_rollouts * (chances * of_group).sum(axis=0)
     return positive, -(num_rollouts - wrong) / np.maximum(wrong, 1) * positive
 

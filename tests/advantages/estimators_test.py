@@ -35,9 +35,9 @@ ENDS = {
 def estimator_of(name: str, num_rollouts: int = NUM_ROLLOUTS, **params):
     row = ESTIMATORS[name]
     required = {p.name: p.default for p in row.parameters if p.required}
-    known = advantages.estimator_parameters(name)
-    given = {p: v for p, v in {**required, **params}.items() if p in known}
-    return make_estimator(name, num_rollouts=num_rollouts, **given)
+    names = advantages.estimator_parameters(name)
+    parameters = {p: v for p, v in {**required, **params}.items() if p in names}
+    return make_estimator(name, num_rollouts=num_rollouts, **parameters)
 
 
 @functools.cache
@@ -132,8 +132,8 @@ def test_vmap_over_batches_equals_one_by_one(name):
     of_batches = jax.vmap(lambda r, c, i: estimate(r, c, **i))
     stacked = jax.tree.map(lambda *x: jnp.stack(x), *inputs)
     have = np.asarray(jax.jit(of_batches)(as_rewards(correct), correct, stacked))
-    for got, c, given in zip(have, correct, inputs, strict=True):
-        want = estimate(as_rewards(c), c, **given)
+    for got, c, arrays in zip(have, correct, inputs, strict=True):
+        want = estimate(as_rewards(c), c, **arrays)
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6)
 
 
@@ -203,8 +203,8 @@ def test_a_nan_reward_is_not_turned_into_a_zero(name):
     rewards[4, 3] = np.nan
     got = run(name, correct, rewards)
     assert np.all(np.isnan(got[4]))
-    others = np.isfinite(np.delete(got, 4, axis=0))
-    assert not others.any() if ESTIMATORS[name].pools_problems else others.all()
+    is_finite = np.isfinite(np.delete(got, 4, axis=0))
+    assert not is_finite.any() if ESTIMATORS[name].pools_problems else is_finite.all()
     assert np.all(np.isnan(run(name, correct, np.full_like(rewards, np.nan))))
 
 
@@ -280,19 +280,19 @@ def test_unlikely_successes_are_worth_more():
 
 
 @pytest.mark.parametrize(
-    ('name', 'given'),
+    ('name', 'field'),
     [
         ('unlikeliness', 'log_probs'),
         ('differential_smoothing', 'log_probs'),
         ('adaptive', 'mean_entropy'),
     ],
 )
-def test_a_nan_beside_the_rewards_is_not_hidden(name, given):
+def test_a_nan_beside_the_rewards_is_not_hidden(name, field):
     correct = every_count()
     inputs = inputs_of(len(correct))
-    values = np.array(inputs[given], np.float32)
+    values = np.array(inputs[field], np.float32)
     values[4, ...] = np.nan
-    got = jitted(name)(as_rewards(correct), correct, **{**inputs, given: values})
+    got = jitted(name)(as_rewards(correct), correct, **{**inputs, field: values})
     np.testing.assert_array_equal(np.isnan(got).any(axis=1), np.arange(17) == 4)
 
 
@@ -339,7 +339,7 @@ def test_annotated_shapes_hold(name):
             'answers': jnp.ones((3, 8), int),
             'history': jnp.ones((5, 9), int),
         }
-        read = Inputs(**{each: arrays[each] for each in row.reads})
+        read = Inputs(**{field: arrays[field] for field in row.reads})
         return call_checked(row.compute, read, **defaults_of(name))
 
     row = ESTIMATORS[name]
@@ -349,8 +349,8 @@ def test_annotated_shapes_hold(name):
 def test_the_curve_estimators_agree_with_their_curves():
     correct = every_count()
     for name in ('pass_at_k', 'without_easy', 'piecewise', 'exceeding', 'combination'):
-        given = defaults_of(name) | {'num_rollouts': NUM_ROLLOUTS}
-        curve = jax.jit(functools.partial(getattr(curves, name), **given))
+        parameters = defaults_of(name) | {'num_rollouts': NUM_ROLLOUTS}
+        curve = jax.jit(functools.partial(getattr(curves, name), **parameters))
         positive, negative = jax.device_get(curve(np.arange(NUM_ROLLOUTS + 1)))
         want = np.where(correct, positive[:, None], negative[:, None])
         np.testing.assert_allclose(run(name, correct), want, rtol=1e-6, atol=1e-7)

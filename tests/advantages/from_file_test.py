@@ -117,8 +117,8 @@ def test_an_estimator_that_pools_problems_has_no_fixed_weight(
     """Alone in a step, or beside other problems, a problem gets other advantages."""
     text = f'import jax.numpy as jnp\ndef f({reads}): return {body}'
     name = write(elsewhere, text)
-    said = 'depends on the other problems of a step'
-    assert (said in tabulated_curve(name, num_rollouts=N)['note']) == pools
+    message = 'depends on the other problems of a step'
+    assert (message in tabulated_curve(name, num_rollouts=N)['note']) == pools
     if pools:
         with pytest.raises(InputError, match='no fixed weight: it depends on the rewa'):
             effective_weight(name, num_rollouts=N, p=0.5)
@@ -224,12 +224,13 @@ def test_a_default_is_a_plain_value(elsewhere):
 
 @pytest.mark.parametrize('kind', ['num_correct', 'rewards'])
 @pytest.mark.parametrize(
-    'taken', ['name', 'match_weight_at', 'parameters', 'p', 'self', 'inputs', 'curve']
+    'reserved',
+    ['name', 'match_weight_at', 'parameters', 'p', 'self', 'inputs', 'curve'],
 )
-def test_a_name_with_another_meaning_is_no_parameter(kind, taken, elsewhere):
-    (elsewhere / f'{kind}.py').write_text(f'def f({kind}, {taken}=0.5): pass')
+def test_a_name_with_another_meaning_is_no_parameter(kind, reserved, elsewhere):
+    (elsewhere / f'{kind}.py').write_text(f'def f({kind}, {reserved}=0.5): pass')
     words = (
-        rf"\(f\): rename the parameter {taken}: .* taken are \['name', 'match_weight"
+        rf"\(f\): rename the parameter {reserved}: .* taken are \['name', 'match_weight"
     )
     with pytest.raises(InputError, match=words):
         make_estimator(f'{kind}.py:f', num_rollouts=N)

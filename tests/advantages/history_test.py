@@ -23,9 +23,9 @@ def by_lists(batches: list[np.ndarray], window: int) -> list[np.ndarray]:
     past, advantages = [], []
     for correct in batches:
         rates = [row.mean() for row in correct]
-        own = [rate for rate in rates if 0 < rate < 1]
+        current = [rate for rate in rates if 0 < rate < 1]
         late = [rate for step in past[-window:] for rate in step]
-        reference = late or own
+        reference = late or current
         of_batch = np.zeros(correct.shape)
         for problem, rate in enumerate(rates):
             here = sum(other == rate for other in reference)
@@ -33,7 +33,7 @@ def by_lists(batches: list[np.ndarray], window: int) -> list[np.ndarray]:
             if 0 < rate < 1 and here:
                 of_batch[problem] = here / below * (correct[problem] - rate)
         advantages.append(of_batch)
-        past.append(own)
+        past.append(current)
     return advantages
 
 
@@ -64,9 +64,9 @@ def test_each_step_is_weighed_by_the_steps_before(window, num_rollouts):
 
 def test_of_equally_frequent_pass_rates_it_is_maxrl_over_n():
     correct = np.arange(8) < np.arange(9)[:, None]
-    own = make_estimator('curverl', num_rollouts=8)
+    estimate = make_estimator('curverl', num_rollouts=8)
     maxrl = make_estimator('maxrl', num_rollouts=8)(1.0 * correct, correct)
-    got = own(1.0 * correct, correct, history=np.full((10, 9), 3))
+    got = estimate(1.0 * correct, correct, history=np.full((10, 9), 3))
     np.testing.assert_allclose(got, maxrl / 8, atol=1e-6)
 
 

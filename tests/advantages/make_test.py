@@ -155,15 +155,15 @@ def test_what_an_estimator_needs_must_be_given():
 )
 def test_an_input_that_would_lose_something_is_refused(name, bad, message):
     shape = (2, NUM_ROLLOUTS)
-    given = {
+    inputs = {
         'rewards': np.zeros(shape),
         'answers': np.zeros(shape, int),
         'lengths': np.ones(shape, int),
         'history': np.ones((3, 9), int),
     }
-    given |= bad
+    inputs |= bad
     with pytest.raises(ValueError, match=message):
-        estimator_of(name)(given.pop('rewards'), np.zeros(shape, bool), **given)
+        estimator_of(name)(inputs.pop('rewards'), np.zeros(shape, bool), **inputs)
 
 
 @pytest.mark.parametrize('kind', [np.array, jnp.array, np.ndarray.tolist])
@@ -205,7 +205,7 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
 
     monkeypatch.setitem(ESTIMATORS, 'everything', Estimator(everything, tuple(INPUTS)))
     shape = (3, NUM_ROLLOUTS)
-    given = {
+    arrays = {
         'rewards': np.arange(24).reshape(shape),
         'correct': np.arange(24).reshape(shape) % 2 == 0,
         'key': jax.random.key(0),
@@ -216,24 +216,24 @@ def test_every_input_reaches_an_estimator_in_its_shape_and_dtype(monkeypatch):
         'history': np.arange(5 * 9).reshape(5, 9),
     }
     estimate = make_estimator('everything', num_rollouts=NUM_ROLLOUTS)
-    estimate(**given)
+    estimate(**arrays)
     assert list(got) == list(INPUTS)
     for name in got.keys() - {'key'}:
-        np.testing.assert_array_equal(got[name], given[name])
+        np.testing.assert_array_equal(got[name], arrays[name])
         assert got[name].dtype == jnp.dtype(INPUTS[name].dtype)
     assert got['key'].shape == (3,)
     for name in ('lengths', 'answers', 'log_probs'):
         with pytest.raises(ValueError, match=rf'{name}\.shape=\(3,\) must be \(3, 8\)'):
-            estimate(**given | {name: np.ones(3, int)})
+            estimate(**arrays | {name: np.ones(3, int)})
         with pytest.raises(ValueError, match=f'everything needs {name}='):
-            estimate(**given | {name: None})
+            estimate(**arrays | {name: None})
     for history in (np.ones((5, 8), int), np.ones(5, int)):
         with pytest.raises(
             ValueError, match=r'history\.shape=.* must be \(5, 9\), \[W'
         ):
-            estimate(**given | {'history': history})
+            estimate(**arrays | {'history': history})
     with pytest.raises(ValueError, match=r"\['length'\] are not inputs; .*'lengths'"):
-        estimate(**given, length=given['lengths'])
+        estimate(**arrays, length=arrays['lengths'])
 
 
 def of_config(name='pass_at_k', **changes):

@@ -61,9 +61,11 @@ def over_the_mean(rewards):
 
 def series(rewards, i, *, order):
     """The derivative of pass@j / j is the chance that j - 1 others are wrong."""
-    others = np.delete(rewards, i)
+    other_rewards = np.delete(rewards, i)
     failures = [
-        np.mean([not any(rest) for rest in itertools.combinations(others, j - 1)])
+        np.mean(
+            [not any(subset) for subset in itertools.combinations(other_rewards, j - 1)]
+        )
         for j in range(2, order + 1)
     ]
     return rewards[i] - (1 - rewards[i]) * sum(failures)
@@ -125,22 +127,22 @@ CURVES = {
 
 def curve_of(name, num_rollouts, **overrides):
     curve, params = getattr(objective_curves, name), CURVES[name] | overrides
-    whole = functools.partial(curve, num_rollouts=num_rollouts, **params)
-    return jax.device_get(jax.jit(whole)(np.arange(num_rollouts + 1)))
+    compute = functools.partial(curve, num_rollouts=num_rollouts, **params)
+    return jax.device_get(jax.jit(compute)(np.arange(num_rollouts + 1)))
 
 
 @pytest.mark.parametrize('name', CURVES)
 def test_curves_are_float32_of_every_shape(name):
     curve, params = getattr(objective_curves, name), CURVES[name]
     for shape in ((), (3,), (2, 3)):
-        given = functools.partial(curve, **params)
-        checked = functools.partial(call_checked, given, num_rollouts=8)
+        bound = functools.partial(curve, **params)
+        checked = functools.partial(call_checked, bound, num_rollouts=8)
         jax.eval_shape(checked, jax.ShapeDtypeStruct(shape, jnp.int32))
     want = curve_of(name, 8)
     at = jax.jit(jax.vmap(lambda c: curve(c, num_rollouts=8, **params)))
-    for mine, other in zip(want, at(jnp.arange(9)), strict=True):
-        assert mine.dtype == np.float32
-        np.testing.assert_array_equal(mine, other)
+    for expected, other in zip(want, at(jnp.arange(9)), strict=True):
+        assert expected.dtype == np.float32
+        np.testing.assert_array_equal(expected, other)
 
 
 @pytest.mark.parametrize('name', CURVES)
@@ -153,7 +155,7 @@ def test_no_value_overflows_however_large_the_numbers(name):
         'weight': 1e30,
         'pass_weights': (1e30,) * 3,
     }
-    overrides = {each: large[each] for each in CURVES[name]}
+    overrides = {parameter: large[parameter] for parameter in CURVES[name]}
     for values in (curve_of(name, 2048), curve_of(name, 2048, **overrides)):
         assert np.all(np.isfinite(values))
 

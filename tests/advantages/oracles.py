@@ -60,6 +60,8 @@ def with_and_without(
 
 def gained(rewards: np.ndarray, k: int, response: int) -> list[float]:
     """What a response adds to the maximum, at least 0, of each k-group with it."""
-    others = [r for i, r in enumerate(rewards) if i != response]
-    rests = itertools.combinations(others, k - 1)
-    return [max(*rest, rewards[response], 0) - max(*rest, 0, 0) for rest in rests]
+    other_rewards = [r for i, r in enumerate(rewards) if i != response]
+    subsets = itertools.combinations(other_rewards, k - 1)
+    return [
+        max(*subset, rewards[response], 0) - max(*subset, 0, 0) for subset in subsets
+    ]

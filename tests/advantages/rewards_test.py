@@ -60,10 +60,10 @@ def test_a_fraction_of_zero_changes_nothing_and_of_one_flips_all():
 
 def test_flips_follow_the_problem_and_not_its_row():
     paid, correct = batch(8)
-    whole = flip_wrong(paid, correct, fraction=0.5, keys=keys_of(np.arange(8)))[1]
+    flipped = flip_wrong(paid, correct, fraction=0.5, keys=keys_of(np.arange(8)))[1]
     order = np.array([5, 2, 7])
     part = flip_wrong(paid[order], correct[order], fraction=0.5, keys=keys_of(order))[1]
-    np.testing.assert_array_equal(part, whole[order])
+    np.testing.assert_array_equal(part, flipped[order])
 
 
 def test_two_problems_do_not_share_their_flips():

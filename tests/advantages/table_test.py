@@ -28,13 +28,13 @@ def test_a_row_is_what_its_function_takes_and_the_only_place_of_defaults(name):
     row = ESTIMATORS[name]
     keywords = getattr(row.compute, 'keywords', {})
     functions = [getattr(row.compute, 'func', row.compute), *keywords.values()]
-    taken = {}
+    parameters = {}
     for function in functions:
-        taken |= inspect.signature(function).parameters
+        parameters |= inspect.signature(function).parameters
     names = {parameter.name for parameter in row.parameters}
     shared = ('inputs', 'params', 'num_rollouts', 'curve', 'num_correct')
-    assert taken.keys() - {*shared} == names
-    assert all(taken[each].default is inspect.Parameter.empty for each in names)
+    assert parameters.keys() - {*shared} == names
+    assert all(parameters[x].default is inspect.Parameter.empty for x in names)
 
 
 class Recorded:

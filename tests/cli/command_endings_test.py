@@ -51,23 +51,23 @@ def mains():
         ('-c', f'def main():\n    {body}\ncli.run(main)', arguments)
         for body, arguments in calls
     ]
-    found = run_all('from passk_jax import cli, errors', programs)
-    return dict(zip(calls, found, strict=True))
+    outputs = run_all('from passk_jax import cli, errors', programs)
+    return dict(zip(calls, outputs, strict=True))
 
 
 @pytest.mark.parametrize('body', EXPLAINED)
 def test_an_error_that_explains_itself_is_a_line_and_a_traceback_on_demand(body, mains):
     assert mains[body, ()] == (2, f'error: {EXPLAINED[body]}\n')
-    status, said = mains[body, ('--debug',)]
+    status, output = mains[body, ('--debug',)]
     assert status == 1
-    assert 'Traceback' in said
+    assert 'Traceback' in output
 
 
 @pytest.mark.parametrize('body', DEFECTS)
 def test_any_other_error_is_a_defect_and_keeps_its_traceback(body, mains):
-    status, said = mains[body, ()]
+    status, output = mains[body, ()]
     assert status == 1
-    assert 'Traceback' in said
+    assert 'Traceback' in output
 
 
 @pytest.mark.parametrize('body', STATUSES)
@@ -83,8 +83,8 @@ def test_importing_it_does_not_import_jax():
 def test_no_error_is_longer_than_a_screen():
     few = '\n'.join(map(str, range(20)))
     assert cli.command.shorten(few) == few
-    said = cli.command.shorten('\n'.join(f'tensor {i}' for i in range(900_015)))
-    lines = said.splitlines()
+    text = cli.command.shorten('\n'.join(f'tensor {i}' for i in range(900_015)))
+    lines = text.splitlines()
     assert len(lines) == 20
     assert lines[0] == 'tensor 0'
     assert lines[-1] == '... and 899,996 lines more'
@@ -106,7 +106,7 @@ def test_what_a_locale_has_no_bytes_for_is_printed_and_buckets_are_no_paths(tmp_
     good, *bad = run_all('import passk_jax.cli', programs, **environment)
     assert good[0] == 0
     assert r'\xc2 b' in good[1]
-    for status, said in bad:
+    for status, output in bad:
         assert status == 2
-        assert 'must be a path of this machine' in said
-        assert len(said.splitlines()) == 1
+        assert 'must be a path of this machine' in output
+        assert len(output.splitlines()) == 1

@@ -271,30 +271,30 @@ def answers(tmp_path_factory):
     ]
     modules = ('cli', 'evaluation.evaluate', 'report.run_log', 'setup.setup')
     # No such platform: whoever starts a backend fails otherwise.
-    found = run_all(
+    outputs = run_all(
         '\n'.join(f'import passk_jax.{name}' for name in modules),
         programs,
         JAX_PLATFORMS='no_such_platform',
     )
     assert not workdir.exists(), 'a command that cannot run leaves nothing behind'
-    return dict(zip([*CASES, 'valid'], found, strict=True))
+    return dict(zip([*CASES, 'valid'], outputs, strict=True))
 
 
 @pytest.mark.parametrize('case', CASES)
 def test_what_cannot_be_done_is_said_clearly_before_jax_starts(case, answers):
-    status, said = answers[case]
-    assert status == cli.EXIT_ERROR, said
-    assert said.startswith('error: ')
-    assert 'Traceback' not in said
+    status, output = answers[case]
+    assert status == cli.EXIT_ERROR, output
+    assert output.startswith('error: ')
+    assert 'Traceback' not in output
     # A line, and an example, of perhaps two, if a flag is absent.
-    lines = said.replace('\\\n', '').splitlines()
-    assert len(lines) == (2 if 'required' in said else 1)
+    lines = output.replace('\\\n', '').splitlines()
+    assert len(lines) == (2 if 'required' in output else 1)
     for words in CASES[case][2]:
-        assert words in said
+        assert words in output
 
 
 def test_what_can_be_done_gets_as_far_as_jax(answers):
     """Or else the tests above would not see whether a backend was started."""
-    status, said = answers['valid']
+    status, output = answers['valid']
     assert status == 1
-    assert 'no_such_platform' in said
+    assert 'no_such_platform' in output

@@ -75,9 +75,9 @@ def test_a_file_of_another_kind_has_another_function(tmp_path):
 
 def test_an_override_changes_one_key_and_leaves_other_arguments_alone():
     config = maze_tiny.get_config()
-    rest = ['--config.advantage.k=8', '--other=1']
-    values = config_file.override_flags(config, rest)
-    assert values(['program', *rest], known_only=True) == ['program', '--other=1']
+    arguments = ['--config.advantage.k=8', '--other=1']
+    values = config_file.override_flags(config, arguments)
+    assert values(['program', *arguments], known_only=True) == ['program', '--other=1']
     expected = maze_tiny.get_config()
     expected.advantage.k = 8
     assert config == expected
@@ -86,8 +86,8 @@ def test_an_override_changes_one_key_and_leaves_other_arguments_alone():
 
 def test_a_whole_section_may_be_overridden():
     config = maze_tiny.get_config()
-    rest = ["--config.task={'name': 'other', 'params': {}}"]
-    config_file.override_flags(config, rest)(['program', *rest])
+    arguments = ["--config.task={'name': 'other', 'params': {}}"]
+    config_file.override_flags(config, arguments)(['program', *arguments])
     assert config.task.to_dict() == {'name': 'other', 'params': {}}
 
 
@@ -106,15 +106,15 @@ def test_a_list_that_is_given_twice_is_replaced(values, wanted, joined):
     config = math.get_config('model=llama32_3b')
     name = '--config.task.params.train_files'
     pairs = [[f'{name}={v}'] if joined else [name, v] for v in values]
-    rest = [argument for pair in pairs for argument in pair]
-    config_file.override_flags(config, rest)(['program', *rest])
+    arguments = [argument for pair in pairs for argument in pair]
+    config_file.override_flags(config, arguments)(['program', *arguments])
     assert config.task.params.train_files == wanted
 
 
 def test_the_switches_of_a_chat_template_are_one_flag():
     config = maze_tiny.get_config()
-    rest = ["--config.data.chat_template_kwargs={'enable_thinking': False}"]
-    config_file.override_flags(config, rest)(['program', *rest])
+    arguments = ["--config.data.chat_template_kwargs={'enable_thinking': False}"]
+    config_file.override_flags(config, arguments)(['program', *arguments])
     data = configs.from_config_dict(config).data
     assert data.chat_template_kwargs == {'enable_thinking': False}
 
@@ -178,10 +178,10 @@ def test_a_configuration_that_contains_itself_is_one_line(lines, tmp_path):
     )
     with pytest.raises(InputError) as error:
         config_file.load(str(path))
-    said = str(error.value)
-    assert said.startswith(f'{path}')
-    assert '\n' not in said
-    assert len(said) < 400
+    message = str(error.value)
+    assert message.startswith(f'{path}')
+    assert '\n' not in message
+    assert len(message) < 400
 
 
 def test_a_path_may_have_colons(tmp_path):

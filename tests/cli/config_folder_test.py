@@ -6,7 +6,7 @@ from configs import maze_tiny
 from passk_jax.cli import config_file, config_folder
 from passk_jax.errors import InputError
 
-MINE = """
+USER_CONFIG = """
 from configs import base, maze_tiny
 def get_config():
     config = maze_tiny.get_config()
@@ -48,7 +48,7 @@ def test_helpers_and_what_lies_elsewhere_are_no_configs():
 
 
 def test_a_file_comes_before_a_config_of_its_name(tmp_path):
-    (tmp_path / 'maze_tiny').write_text(MINE)
+    (tmp_path / 'maze_tiny').write_text(USER_CONFIG)
     assert config_file.load('maze_tiny').name == 'mine'
     (tmp_path / 'maze_tiny').unlink()
     (tmp_path / 'maze_tiny').mkdir()
@@ -66,7 +66,7 @@ def test_a_name_that_is_none_is_met_with_the_nearest():
 def test_a_config_of_ones_own_imports_those_of_the_package(
     imported, tmp_path, monkeypatch
 ):
-    (tmp_path / 'mine.py').write_text(MINE)
+    (tmp_path / 'mine.py').write_text(USER_CONFIG)
     # What the process imported before makes no difference.
     for name in [n for n in sys.modules if n.partition('.')[0] == 'configs']:
         if not imported:
@@ -82,7 +82,7 @@ def test_a_folder_configs_of_ones_own_has_both(tmp_path):
     (folder / '__init__.py').write_text('')
     (folder / 'sizes.py').write_text('NAME = "of my own"')
     (folder / 'deeper' / 'mine.py').write_text(
-        MINE.replace('base', 'base, sizes').replace("'mine'", 'sizes.NAME')
+        USER_CONFIG.replace('base', 'base, sizes').replace("'mine'", 'sizes.NAME')
     )
     before = sys.modules['configs']
     assert config_file.load('configs/deeper/mine.py').name == 'of my own'
@@ -101,6 +101,6 @@ def test_a_config_may_import_what_lies_beside_it(tmp_path):
     folder.mkdir()
     (folder / 'names_beside.py').write_text('NAME = "beside"')
     (folder / 'config.py').write_text(
-        'import names_beside\n' + MINE.replace("'mine'", 'names_beside.NAME')
+        'import names_beside\n' + USER_CONFIG.replace("'mine'", 'names_beside.NAME')
     )
     assert config_file.load('mine/config.py').name == 'beside'

@@ -69,7 +69,7 @@ BUCKETS = ('gs://b/a', 's3://b/a', 'file:///tmp/a')
 
 @pytest.mark.parametrize('command', COMMANDS, ids=lambda module: module.__name__)
 def test_every_command_refuses_a_bucket_wherever_a_path_may_stand(command):
-    given = {
+    by_name = {
         name: TINY if name == 'config' else f'--{name}=a'
         for name, default in parameters_of(command.main).items()
         if default is inspect.Parameter.empty
@@ -77,8 +77,8 @@ def test_every_command_refuses_a_bucket_wherever_a_path_may_stand(command):
     texts = [name for name in parameters_of(command.main) if takes_text(name)]
     for name in texts:
         for bucket in BUCKETS:
-            others = [flag for key, flag in given.items() if key != name]
-            message = refusal(command.main, *others, f'--{name}={bucket}', 'run')
+            other_flags = [flag for key, flag in by_name.items() if key != name]
+            message = refusal(command.main, *other_flags, f'--{name}={bucket}', 'run')
             assert f'{bucket}' in message
             assert 'must be a path of this machine' in message
     assert texts
@@ -114,16 +114,16 @@ def test_a_bucket_is_no_path_of_the_config(key):
 def test_the_config_is_checked_and_overridden():
     default = configs.from_config_dict(maze_tiny.get_config())
     assert read(train.main, TINY)['config'] == default
-    given = read(
+    parsed = read(
         train.main,
         '--config.loss.mask_truncated',
         *('--config.advantage.k', '8', TINY, '--workdir=w', '--config.mesh.data', '-1'),
         '--config.mesh.fsdp=1',
         '--config.task.params.test_counts=(7,)',
     )
-    assert given['workdir'] == 'w'
+    assert parsed['workdir'] == 'w'
     before = configs.flatten(configs.to_dict(default))
-    values = configs.flatten(configs.to_dict(given['config']))
+    values = configs.flatten(configs.to_dict(parsed['config']))
     changed = {key: value for key, value in values.items() if value != before[key]}
     assert changed == {
         'advantage.k': 8,
@@ -138,9 +138,9 @@ def test_the_config_is_checked_and_overridden():
 
 def test_flags_and_overrides_may_come_from_a_file(tmp_path):
     (tmp_path / 'flags').write_text(f'{TINY}\n--config.seed=7\n')
-    given = read(train.main, f'--flagfile={tmp_path / "flags"}', '--workdir=w')
-    assert given['config'].seed == 7
-    assert given['workdir'] == 'w'
+    parsed = read(train.main, f'--flagfile={tmp_path / "flags"}', '--workdir=w')
+    assert parsed['config'].seed == 7
+    assert parsed['workdir'] == 'w'
 
 
 @pytest.mark.parametrize('command', COMMANDS)
@@ -169,8 +169,8 @@ def test_arguments_without_a_flag_are_for_the_command_that_takes_them():
 def test_every_flag_of_the_table_is_some_commands():
     assert {train, evaluate, score} < set(COMMANDS)
     assert {faults, steepness} < set(SCRIPTS)
-    named = [parameters_of(command.main) for command in (*COMMANDS, *SCRIPTS)]
-    assert set().union(*named) == TABLE.keys()
+    parameters = [parameters_of(command.main) for command in (*COMMANDS, *SCRIPTS)]
+    assert set().union(*parameters) == TABLE.keys()
 
 
 def test_a_config_that_is_no_experiment_is_left_to_the_command():
@@ -232,8 +232,8 @@ def test_what_is_not_understood_is_named(arguments, words):
 
 def test_an_optional_flag_that_is_empty_is_refused():
     """A shell's unset variable would have it write to the default's place."""
-    said = '--workdir= is empty; leave it out for its default'
-    assert refusal(train.main, TINY, '--workdir=') == said
+    message = '--workdir= is empty; leave it out for its default'
+    assert refusal(train.main, TINY, '--workdir=') == message
     assert refusal(evaluate.main, '--workdir=w', '--split=').startswith('--split= is')
     assert read(train.main, TINY, '--hosts=')['hosts'] == ''
     assert read(train.main, TINY)['workdir'] is None
@@ -247,9 +247,9 @@ def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
     required = {'task': 'maze', 'topology': 'cpu:8', 'config': '~/configs/maze_tiny.py'}
     required['repo'] = 'me/x'
     names = parameters_of(command.main)
-    given = {k: v for k, v in required.items() if k in names}
-    given |= dict.fromkeys(paths & names.keys(), '~/x')
-    arguments = [f'--{name}={value}' for name, value in given.items()]
+    by_name = {k: v for k, v in required.items() if k in names}
+    by_name |= dict.fromkeys(paths & names.keys(), '~/x')
+    arguments = [f'--{name}={value}' for name, value in by_name.items()]
     if command is compare:
         arguments.append('runs/x')
     got = read(command.main, *arguments)
@@ -257,8 +257,8 @@ def test_a_tilde_is_the_home_directory_in_every_path(command, monkeypatch):
 
 
 def test_a_hyphen_in_a_flag_is_an_underscore():
-    given = read(evaluate.main, '--workdir=a-b', '--num-responses=3')
-    assert (given['workdir'], given['num_responses']) == ('a-b', 3)
+    parsed = read(evaluate.main, '--workdir=a-b', '--num-responses=3')
+    assert (parsed['workdir'], parsed['num_responses']) == ('a-b', 3)
     assert refusal(evaluate.main, '--workdir=w', '--num-response=3').endswith(
         'did you mean --num_responses?'
     )

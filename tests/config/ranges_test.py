@@ -20,11 +20,11 @@ def test_every_number_has_a_range():
 
     Arch has floats with checks of their own, and a stage is made of a checked section.
     """
-    others = config_lib.ArchConfig, config_lib.Stage
+    exempt = config_lib.ArchConfig, config_lib.Stage
     sections = (
         value
         for value in vars(config_lib).values()
-        if dataclasses.is_dataclass(value) and value not in others
+        if dataclasses.is_dataclass(value) and value not in exempt
     )
     missing = [
         f'{section.__name__}.{field.name}'

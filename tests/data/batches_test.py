@@ -28,8 +28,8 @@ def _encode(problem):
 def _batches(source, **changes):
     limits = {'max_prompt_tokens': 16, 'overlong': 'drop'}
     limits |= {name: changes.pop(name) for name in limits.keys() & changes.keys()}
-    kept = read_problems(source, _encode, **limits)
-    return make_batches(kept, **({'num_prompts': 4, 'seed': 0} | changes))
+    problems = read_problems(source, _encode, **limits)
+    return make_batches(problems, **({'num_prompts': 4, 'seed': 0} | changes))
 
 
 def _ids(batches, steps):
@@ -90,34 +90,34 @@ def test_another_seed_is_another_order_in_every_epoch():
     assert len(set(orders.values())) == 16
 
 
-def _others(batches, step, seed=(0, 6)):
+def _remaining(batches, step, seed=(0, 6)):
     """Ids of the batches of others, and of those in them that are no filling."""
-    whole, new = [], []
+    filled, new = [], []
     for (problems, prompts), is_other in batches.draw_others(step, seed=seed):
         ids = [problem.id for problem in problems]
         assert prompts.problem_ids.tolist() == ids
-        whole.append(ids)
+        filled.append(ids)
         new.append([id for id, other in zip(ids, is_other, strict=True) if other])
-    return whole, new
+    return filled, new
 
 
 def test_the_others_are_all_but_the_steps_own_each_once():
     batches = _batches(_source(22))
     for step in range(12):
-        own, (whole, new) = _ids(batches, [step])[0], _others(batches, step)
+        step_ids, (filled, new) = _ids(batches, [step])[0], _remaining(batches, step)
         assert [len(ids) for ids in new] == [4, 4, 4, 4, 2]
-        assert sorted(itertools.chain(*new)) == sorted(set(range(22)) - set(own))
-        assert all(len(set(ids)) == 4 for ids in whole)
+        assert sorted(itertools.chain(*new)) == sorted(set(range(22)) - set(step_ids))
+        assert all(len(set(ids)) == 4 for ids in filled)
         # The last one is filled up with what was tried.
-        assert whole[-1] == [*new[-1], *own[:2]]
+        assert filled[-1] == [*new[-1], *step_ids[:2]]
 
 
 def test_the_others_have_an_order_of_the_steps_own():
     source = _source(22)
-    orders = [_others(_batches(source), step)[0] for step in range(8)]
-    again = [_others(_batches(source), step)[0] for step in reversed(range(8))]
+    orders = [_remaining(_batches(source), step)[0] for step in range(8)]
+    again = [_remaining(_batches(source), step)[0] for step in reversed(range(8))]
     assert orders == again[::-1]
-    orders.append(_others(_batches(source), 0, seed=(1, 6))[0])
+    orders.append(_remaining(_batches(source), 0, seed=(1, 6))[0])
     flat = [list(itertools.chain(*order)) for order in orders]
     for one, other in itertools.combinations(flat, 2):
         common = set(one[:18]) & set(other[:18])
@@ -125,7 +125,7 @@ def test_the_others_have_an_order_of_the_steps_own():
 
 
 def test_where_all_problems_are_the_steps_own_there_are_no_others():
-    assert _others(_batches(_source(4)), 3) == ([], [])
+    assert _remaining(_batches(_source(4)), 3) == ([], [])
 
 
 def test_overlong_prompts_are_dropped_and_counted():
@@ -139,8 +139,8 @@ def test_overlong_prompts_are_dropped_and_counted():
 def test_overlong_prompts_are_an_error_if_so_asked():
     with pytest.raises(ValueError, match='problem 4 has 5 tokens'):
         _batches(_source(21), max_prompt_tokens=4, overlong='error')
-    kept = _batches(_source(21), max_prompt_tokens=7, overlong='error')
-    assert kept.tokenized.num_dropped == 0
+    batches = _batches(_source(21), max_prompt_tokens=7, overlong='error')
+    assert batches.tokenized.num_dropped == 0
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def _by_size(counts):
 def test_a_subset_has_its_share_of_every_category_and_no_more_of_the_first_ones():
     counts = {'5x5': 40, '7x7': 40, '9x9': 20}
     chosen = subset(_by_size(counts), 25)
-    found = collections.Counter(problem.category for problem in chosen)
-    assert found == {'5x5': 10, '7x7': 10, '9x9': 5}
+    by_category = collections.Counter(problem.category for problem in chosen)
+    assert by_category == {'5x5': 10, '7x7': 10, '9x9': 5}
     ids = [problem.id for problem in chosen]
     assert ids == sorted(set(ids))
     # The largest gap between chosen ones of a category would be 30 at its end.
@@ -222,7 +222,7 @@ def test_a_larger_subset_contains_a_smaller_one_and_none_depends_on_anything():
     chosen = [
         {problem.id for problem in subset(source, size)} for size in (1, 8, 20, 36)
     ]
-    assert [len(each) for each in chosen] == [1, 8, 20, 36]
+    assert [len(subset) for subset in chosen] == [1, 8, 20, 36]
     assert chosen[0] < chosen[1] < chosen[2] < chosen[3]
     assert sorted(chosen[1]) == [0, 5, 12, 17, 20, 25, 34, 35]
 
@@ -232,9 +232,9 @@ def test_evaluation_can_go_through_a_subset():
     batches = _evaluation(source, num_problems=6, max_prompt_tokens=5)
     seen = [p.id for (problems, _), valid in batches for p in problems[:valid]]
     chosen = subset(source, 6)
-    kept = [problem.id for problem in chosen if len(problem.prompt) <= 5]
-    assert seen == kept
-    assert (batches.num_problems, batches.num_dropped) == (len(kept), 6 - len(kept))
+    ids = [problem.id for problem in chosen if len(problem.prompt) <= 5]
+    assert seen == ids
+    assert (batches.num_problems, batches.num_dropped) == (len(ids), 6 - len(ids))
 
 
 def test_problems_that_are_too_long_are_counted_by_category():

@@ -14,13 +14,13 @@ P, N, LAST, BORDER, FOLLOW = 8, 4, 5, 3, 0.9
 
 def make_batches(count=20, **options):
     problems = [Problem(3 * i, 'ab', {}, 'any') for i in range(count)]
-    kept = batches.read_problems(
+    tokenized = batches.read_problems(
         problems,
         lambda problem: [*problem.prompt.encode()],
         max_prompt_tokens=9,
         overlong='error',
     )
-    return batches.make_batches(kept, **({'num_prompts': 4, 'seed': 0} | options))
+    return batches.make_batches(tokenized, **({'num_prompts': 4, 'seed': 0} | options))
 
 
 def test_nothing_is_kept_where_no_draw_follows_it():
@@ -55,12 +55,12 @@ def test_a_memory_falls_into_what_is_of_problems_and_of_the_estimator():
 def test_chances_follow_the_variance_of_a_verdict_and_starve_nothing(follow):
     right = np.arange(101)
     estimates = np.stack([right, np.full(101, 100)], axis=1)
-    found = difficulty.chances(estimates, follow=follow)
-    assert (found >= 1 - follow).all()
-    np.testing.assert_allclose(found, found[::-1])
+    chances = difficulty.chances(estimates, follow=follow)
+    assert (chances >= 1 - follow).all()
+    np.testing.assert_allclose(chances, chances[::-1])
     p = (right + 1) / 102
-    np.testing.assert_allclose(found, 1 - follow * (1 - 2 * p) ** 2)
-    assert np.argmax(found) == 50 or not follow
+    np.testing.assert_allclose(chances, 1 - follow * (1 - 2 * p) ** 2)
+    assert np.argmax(chances) == 50 or not follow
 
 
 def test_problems_are_drawn_in_proportion_to_their_chances():
@@ -71,13 +71,13 @@ def test_problems_are_drawn_in_proportion_to_their_chances():
     memory = {'difficulty': estimates}
     drawn = difficulty.following(batches, memory, follow=0.9)
     assert drawn.num_problems == batches.num_problems
-    found = collections.Counter(drawn[step][0][0].id // 3 for step in range(8000))
+    counts = collections.Counter(drawn[step][0][0].id // 3 for step in range(8000))
     chances = difficulty.chances(estimates, follow=0.9)
     share = chances / chances.sum()
     assert share[1] > 3 * share[0]
     for number in range(20):
         error = (share[number] / 8000) ** 0.5
-        assert abs(found[number] / 8000 - share[number]) < 4 * error
+        assert abs(counts[number] / 8000 - share[number]) < 4 * error
 
 
 def make_config():
@@ -102,20 +102,20 @@ def make_config():
 
 
 @pytest.fixture(scope='module')
-def whole(tmp_path_factory):
+def reference_run(tmp_path_factory):
     """An uninterrupted run."""
     workdir = tmp_path_factory.mktemp('whole')
     assert tiny.run(make_config(), workdir)
     return workdir
 
 
-def test_a_run_draws_by_what_the_steps_before_have_shown(whole):
+def test_a_run_draws_by_what_the_steps_before_have_shown(reference_run):
     setup = tiny.make_setup(make_config())
     estimates = np.zeros((setup.train_batches().num_problems, 2))
     for step in range(LAST):
-        saved = tiny.saved_arrays(whole, step)['memory/difficulty']
+        saved = tiny.saved_arrays(reference_run, step)['memory/difficulty']
         np.testing.assert_array_equal(saved, estimates)
-        rows = tiny.read_lines(whole / 'rollouts' / f'step_{step:08d}.jsonl')
+        rows = tiny.read_lines(reference_run / 'rollouts' / f'step_{step:08d}.jsonl')
         drawn = [row['problem_id'] for row in rows][::N]
         chances = difficulty.chances(estimates, follow=FOLLOW)
         batches = setup.at(step).train_batches().draw_by_chance(chances)
@@ -128,13 +128,13 @@ def test_a_run_draws_by_what_the_steps_before_have_shown(whole):
     # Some were drawn twice.
     assert estimates[:, 1].max() > N
     assert {'memory/difficulty', 'memory/history'} <= tiny.saved_arrays(
-        whole, LAST
+        reference_run, LAST
     ).keys()
 
 
-def test_stopped_before_every_step_a_run_draws_the_same(whole, tmp_path):
+def test_stopped_before_every_step_a_run_draws_the_same(reference_run, tmp_path):
     with tiny.stop_once_before_every_step():
         for _ in range(LAST + 1):
             assert not tiny.run(make_config(), tmp_path)
         assert tiny.run(make_config(), tmp_path)
-    tiny.assert_same_run(tmp_path, whole, last=LAST)
+    tiny.assert_same_run(tmp_path, reference_run, last=LAST)

@@ -39,15 +39,15 @@ def test_weights_are_honoured_exactly(num_prompts, chances):
     order = make_order(num_prompts=num_prompts)
     steps = [order.rows(step, chances) for step in range(3 * TOTAL)]
     assert {len(rows) for rows in steps} == {num_prompts}
-    found = counts(np.concatenate(steps).tolist())
-    assert found == {name: 3 * num_prompts * w for name, w in WEIGHTS.items()}
+    drawn = counts(np.concatenate(steps).tolist())
+    assert drawn == {name: 3 * num_prompts * w for name, w in WEIGHTS.items()}
     # No part is ever ahead or behind by a whole problem.
-    taken = collections.Counter()
+    totals = collections.Counter()
     for number, rows in enumerate(steps, start=1):
-        taken += counts(rows.tolist())
+        totals += counts(rows.tolist())
         for name, weight in WEIGHTS.items():
             ideal = number * num_prompts * weight / TOTAL
-            assert abs(taken[name] - ideal) < 1, (number, name)
+            assert abs(totals[name] - ideal) < 1, (number, name)
 
 
 @pytest.mark.parametrize('chances', [None, CHANCES], ids=['epochs', 'chances'])
@@ -74,8 +74,8 @@ def test_each_part_goes_through_epochs_of_its_own():
                 epoch = []
             epoch = epoch + step
         assert len(epochs) > 5
-        assert all(len(set(each)) == len(each) > len(rows) - 4 for each in epochs)
-        assert len({tuple(each) for each in epochs}) == len(epochs)
+        assert all(len(set(epoch)) == len(epoch) > len(rows) - 4 for epoch in epochs)
+        assert len({tuple(epoch) for epoch in epochs}) == len(epochs)
 
 
 def test_the_places_of_a_part_in_a_batch_are_random():
@@ -100,16 +100,16 @@ def test_the_orders_of_a_part_do_not_depend_on_what_other_parts_hold():
 def test_the_others_are_all_but_the_steps_own_by_weight(chances):
     order = make_order()
     for step in range(4):
-        own = order.rows(step, chances).tolist()
-        others = list(order.draw_others(step, seed=(0, 6), chances=chances))
-        assert sorted([*own, *others]) == list(range(100))
+        step_rows = order.rows(step, chances).tolist()
+        remaining = list(order.draw_others(step, seed=(0, 6), chances=chances))
+        assert sorted([*step_rows, *remaining]) == list(range(100))
         # As long as each part has some left.
-        first = counts(others[:TOTAL])
+        first = counts(remaining[:TOTAL])
         assert all(abs(first[name] - weight) <= 3 for name, weight in WEIGHTS.items())
         again = list(make_order().draw_others(step, seed=(0, 6), chances=chances))
-        assert again == others
+        assert again == remaining
         other = list(order.draw_others(step, seed=(1, 6), chances=chances))
-        assert other != others
+        assert other != remaining
 
 
 def test_chances_are_those_of_draws_without_replacement():
@@ -118,13 +118,13 @@ def test_chances_are_those_of_draws_without_replacement():
         weights={'': 1}, parts={'': np.arange(4)}, num_prompts=2, seed=(4,)
     )
     draws = [frozenset(order.rows(s, chances).tolist()) for s in range(12_000)]
-    found = collections.Counter(draws)
+    counts = collections.Counter(draws)
     share = chances / chances.sum()
     for i, j in itertools.combinations(range(4), 2):
         # i and then j, or j and then i.
         p = share[i] * share[j] * (1 / (1 - share[i]) + 1 / (1 - share[j]))
         error = (p * (1 - p) / len(draws)) ** 0.5
-        assert abs(found[frozenset((i, j))] / len(draws) - p) < 4 * error
+        assert abs(counts[frozenset((i, j))] / len(draws) - p) < 4 * error
 
 
 def test_a_part_that_is_too_small_for_a_batch_is_refused():

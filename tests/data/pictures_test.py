@@ -43,14 +43,14 @@ def encoded(array, kind='PNG', **options):
     [(16, 24), (17, 29), (3, 40), (200, 90), (4, 4), (1, 200), (64, 64), (333, 21)],
 )
 def test_patches_are_those_of_transformers(size):
-    theirs = Qwen2VLImageProcessorPil(
+    processor = Qwen2VLImageProcessorPil(
         patch_size=4,
         size={'shortest_edge': 256, 'longest_edge': 4096},
         image_mean=MEAN,
         image_std=STD,
     )
     array = drawn(*size)
-    want = theirs(images=PIL.Image.fromarray(array), return_tensors='np')
+    want = processor(images=PIL.Image.fromarray(array), return_tensors='np')
     image = PROCESSOR.read(array)
     assert [1, *PROCESSOR.grid(image)] == want['image_grid_thw'][0].tolist()
     ours = PROCESSOR.cut(image)
@@ -106,16 +106,16 @@ def problem(*images, text='what?', number=3):
 
 
 def bad_pictures(tmp_path):
-    whole = encoded(drawn(40, 40))
+    data = encoded(drawn(40, 40))
     (tmp_path / 'text.png').write_text('no picture')
-    (tmp_path / 'cut.png').write_bytes(whole[: len(whole) // 2])
+    (tmp_path / 'cut.png').write_bytes(data[: len(data) // 2])
     return {
         'absent.png': str(tmp_path / 'absent.png'),
         'text.png': str(tmp_path / 'text.png'),
         'cut.png': str(tmp_path / 'cut.png'),
         f'{tmp_path.name}': str(tmp_path),
         '0 bytes': b'',
-        f'{len(whole) // 3} bytes': whole[: len(whole) // 3],
+        f'{len(data) // 3} bytes': data[: len(data) // 3],
         'too narrow': drawn(1, 201),
         'array float32': np.zeros((4, 4, 3), np.float32),
         'array uint8 (4, 4)': np.zeros((4, 4), np.uint8),

@@ -34,11 +34,11 @@ def test_positions_are_those_of_transformers(parts):
     config = transformers.AutoConfig.for_model('qwen3_vl')
     model = transformers.Qwen3VLModel
     # It needs no parameters.
-    theirs = model.__new__(model)
-    torch.nn.Module.__init__(theirs)
-    theirs.config = config
+    reference = model.__new__(model)
+    torch.nn.Module.__init__(reference)
+    reference.config = config
     ids = torch.tensor(tokens)[None]
-    want, delta = theirs.get_rope_index(
+    want, delta = reference.get_rope_index(
         ids,
         mm_token_type_ids=(ids == IMAGE).int(),
         image_grid_thw=torch.tensor([(1, *grid) for grid in grids]) if grids else None,

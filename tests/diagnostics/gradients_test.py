@@ -41,10 +41,10 @@ def make_program(config, num_chunks):
 
 
 def products_of(rollouts, advantages, *, config=LOSS, num_chunks=4, params=None):
-    found = make_program(config, num_chunks)(
+    products = make_program(config, num_chunks)(
         params or start().params, rollouts, advantages
     )
-    return jax.device_get(found)
+    return jax.device_get(products)
 
 
 def make_advantages():
@@ -88,16 +88,18 @@ def test_products_are_those_of_gradients_taken_one_at_a_time(aggregation, num_ch
     config = dataclasses.replace(
         LOSS, aggregation=aggregation, kl_coef=0.5, entropy_coef=0.5
     )
-    found = products_of(
+    products = products_of(
         make_rollouts(), make_advantages(), config=config, num_chunks=num_chunks
     )
     shares = shares_by_hand(make_advantages(), aggregation, num_chunks)
-    whole = shares.sum(axis=1)
+    gradients = shares.sum(axis=1)
     expected = np.einsum('eix,fix->ef', shares, shares)
-    np.testing.assert_allclose(found.total, whole @ whole.T, rtol=2e-4, atol=1e-6)
-    np.testing.assert_allclose(found.chunks, expected, rtol=2e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        products.total, gradients @ gradients.T, rtol=2e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(products.chunks, expected, rtol=2e-4, atol=1e-6)
     # The estimates are means over pairs of different chunks.
-    signal = signal_and_noise(found.total, found.chunks, num_chunks=num_chunks)
+    signal = signal_and_noise(products.total, products.chunks, num_chunks=num_chunks)
     pairs = [(i, j) for i in range(num_chunks) for j in range(num_chunks) if i != j]
     between = np.mean([shares[:, i] @ shares[:, j].T for i, j in pairs], axis=0)
     expected = num_chunks**2 * between
@@ -111,11 +113,11 @@ def test_gradients_are_of_what_is_trained_alone():
     rollouts, advantages = make_rollouts(), make_advantages()
     params, program = start().params, make_program(LOSS, 2)
     chosen = {name: x for name, x in params.items() if '.mlp.' in name}
-    others = {name: x for name, x in params.items() if name not in chosen}
+    untrained = {name: x for name, x in params.items() if name not in chosen}
     assert chosen
-    assert others
-    one = program(chosen, rollouts, advantages, frozen=others)
-    other = program(others, rollouts, advantages, frozen=chosen)
+    assert untrained
+    one = program(chosen, rollouts, advantages, frozen=untrained)
+    other = program(untrained, rollouts, advantages, frozen=chosen)
     want = program(params, rollouts, advantages)
     sums = jax.tree.map(jnp.add, one, other)
     np.testing.assert_allclose(sums.total, want.total, rtol=1e-4, atol=1e-7)
@@ -129,9 +131,9 @@ def test_parts_of_the_rollouts_change_no_product():
     parts = jax.jit(
         functools.partial(gradient_products, loss, num_chunks=2, rollout_parts=2)
     )(start().params, rollouts, advantages)
-    whole = products_of(rollouts, advantages, num_chunks=2)
-    np.testing.assert_allclose(parts.total, whole.total, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(parts.chunks, whole.chunks, rtol=1e-4, atol=1e-7)
+    undivided = products_of(rollouts, advantages, num_chunks=2)
+    np.testing.assert_allclose(parts.total, undivided.total, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(parts.chunks, undivided.chunks, rtol=1e-4, atol=1e-7)
 
 
 @pytest.mark.slow
@@ -151,45 +153,49 @@ def test_equal_chunks_have_no_noise():
     """Every problem, with its responses, is the first one."""
     rollouts = jax.tree.map(lambda x: np.stack([x[0]] * P), make_rollouts())
     advantages = np.stack([make_advantages()[:, 0]] * P, axis=1)
-    found = products_of(rollouts, advantages)
-    signal = signal_and_noise(found.total, found.chunks, num_chunks=4)
+    products = products_of(rollouts, advantages)
+    signal = signal_and_noise(products.total, products.chunks, num_chunks=4)
     np.testing.assert_allclose(
-        np.diag(signal.products), np.diag(found.total), rtol=1e-4
+        np.diag(signal.products), np.diag(products.total), rtol=1e-4
     )
-    assert (np.abs(signal.noise) < 1e-4 * np.diag(found.total)).all()
+    assert (np.abs(signal.noise) < 1e-4 * np.diag(products.total)).all()
 
 
 def test_the_scale_of_advantages_changes_no_ratio():
     advantages = make_advantages()
-    found = [
+    products = [
         signal_and_noise(x.total, x.chunks, num_chunks=4)
         for x in (
             products_of(make_rollouts(), advantages),
             products_of(make_rollouts(), 4 * advantages),
         )
     ]
-    one, four = found
+    one, four = products
     # Powers of two are exact.
     np.testing.assert_array_equal(four.noise, 16 * one.noise)
     np.testing.assert_array_equal(four.products, 16 * one.products)
     np.testing.assert_allclose(four.cosines, one.cosines, rtol=1e-12)
-    ratios = [np.diag(x.products) / x.noise for x in found]
+    ratios = [np.diag(x.products) / x.noise for x in products]
     np.testing.assert_array_equal(*ratios)
 
 
 def test_estimators_with_proportional_advantages_have_cosines_of_one():
     first, *_ = make_advantages()
-    found = products_of(make_rollouts(), np.stack([first, 4 * first, -first]))
-    signal = signal_and_noise(found.total, found.chunks, num_chunks=4)
+    products = products_of(make_rollouts(), np.stack([first, 4 * first, -first]))
+    signal = signal_and_noise(products.total, products.chunks, num_chunks=4)
     assert signal.products[0, 0] > 0
     expected = np.outer([1, 1, -1], [1, 1, -1])
     np.testing.assert_allclose(signal.cosines, expected, rtol=1e-5)
 
 
 def test_without_signal_a_cosine_is_undefined():
-    found = cosines(np.array([[4.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, -1.0]]))
-    assert found[0, 0] == 1
-    np.testing.assert_array_equal(np.isnan(found), np.arange(9).reshape(3, 3) > 0)
+    cosine_matrix = cosines(
+        np.array([[4.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 0.0, -1.0]])
+    )
+    assert cosine_matrix[0, 0] == 1
+    np.testing.assert_array_equal(
+        np.isnan(cosine_matrix), np.arange(9).reshape(3, 3) > 0
+    )
 
 
 def test_one_chunk_is_an_error():
@@ -242,17 +248,17 @@ def test_on_a_bandit_the_estimates_are_the_enumerated_gradients():
         make_estimator('rloo', num_rollouts=RESPONSES),
         make_estimator('canonical_k', num_rollouts=RESPONSES, k=K),
     ]
-    probabilities, found = jax.device_get(bandit_probabilities(params)), []
+    probabilities, samples = jax.device_get(bandit_probabilities(params)), []
     for seed in range(12):
         rollouts, correct = bandit_step(probabilities, seed)
         rewards = correct.astype(np.float32)
-        advantages = np.stack([each(rewards, correct) for each in estimators])
+        advantages = np.stack([estimator(rewards, correct) for estimator in estimators])
         products = products_of(rollouts, advantages, num_chunks=CHUNKS, params=params)
-        found.append(
+        samples.append(
             signal_and_noise(products.total, products.chunks, num_chunks=CHUNKS)
         )
-    estimates = np.array([x.products for x in found])
-    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(found))
+    estimates = np.array([x.products for x in samples])
+    error = estimates.std(axis=0, ddof=1) / np.sqrt(len(samples))
     assert (np.abs(estimates.mean(axis=0) - exact) < 3 * error).all()
     assert (error < 0.05 * np.abs(exact)).all()
     cosine = cosines(exact)[0, 1]

@@ -50,36 +50,44 @@ def test_wrong_responses_part_where_a_hand_finds_it():
         [[A], [B], [A], [B]],
     ]
     wrong = np.array([[1, 1, 1, 0], [1, 1, 1, 1], [1, 0, 0, 0]], bool)
-    found = jax.device_get(wrong_partings(*pad(responses, 4), wrong))
-    np.testing.assert_allclose(found.by_position, [1 / 3, 1 / 6, 1 / 2, 0], rtol=1e-6)
+    partings = jax.device_get(wrong_partings(*pad(responses, 4), wrong))
+    np.testing.assert_allclose(
+        partings.by_position, [1 / 3, 1 / 6, 1 / 2, 0], rtol=1e-6
+    )
     # No pair of three; three of six.
-    assert found.identical == pytest.approx((0 + 3 / 6) / 2)
-    assert (found.num_parting, found.num_pairs) == (2, 2)
+    assert partings.identical == pytest.approx((0 + 3 / 6) / 2)
+    assert (partings.num_parting, partings.num_pairs) == (2, 2)
 
 
 def test_equal_responses_that_fill_the_width_are_identical():
-    found = wrong_partings(*pad([[[A, B], [A, B]]], 2), np.ones((1, 2), bool))
-    assert found.by_position.tolist() == [0, 0]
-    assert (found.identical, found.num_parting, found.num_pairs) == (1, 0, 1)
+    partings = wrong_partings(*pad([[[A, B], [A, B]]], 2), np.ones((1, 2), bool))
+    assert partings.by_position.tolist() == [0, 0]
+    assert (partings.identical, partings.num_parting, partings.num_pairs) == (1, 0, 1)
 
 
 def test_without_two_wrong_responses_there_are_no_pairs():
     for shape in ((2, 1), (2, 3)):
         tokens, lengths = pad([[[A]] * shape[1]] * shape[0], 3)
-        found = wrong_partings(tokens, lengths, np.zeros(shape, bool))
-        assert not found.by_position.any()
-        assert (found.identical, found.num_parting, found.num_pairs) == (0, 0, 0)
+        partings = wrong_partings(tokens, lengths, np.zeros(shape, bool))
+        assert not partings.by_position.any()
+        assert (partings.identical, partings.num_parting, partings.num_pairs) == (
+            0,
+            0,
+            0,
+        )
 
 
 def brute_partings(tokens, lengths, wrong):
     shares, identical = [], []
     for p, n in zip(*wrong.nonzero(), strict=True):
         tokens[p, n, lengths[p, n] :] = -1
-    for own, is_wrong in zip(tokens, wrong, strict=True):
-        pairs = list(itertools.combinations(own[is_wrong], 2))
+    for responses, is_wrong in zip(tokens, wrong, strict=True):
+        pairs = list(itertools.combinations(responses[is_wrong], 2))
         firsts = [np.flatnonzero(a != b)[0] for a, b in pairs if (a != b).any()]
         if firsts:
-            shares.append(np.bincount(firsts, minlength=own.shape[-1]) / len(firsts))
+            shares.append(
+                np.bincount(firsts, minlength=responses.shape[-1]) / len(firsts)
+            )
         if pairs:
             identical.append(1 - len(firsts) / len(pairs))
     return np.mean(shares, axis=0), np.mean(identical), len(shares), len(identical)
@@ -92,11 +100,11 @@ def test_partings_are_those_of_all_pairs(seed):
     lengths = rng.integers(1, 5, (6, 5))
     tokens = rng.integers(0, 2, (6, 5, 4))
     wrong = rng.random((6, 5)) < [[0.0], [0.3], [0.5], [0.7], [1.0], [1.0]]
-    found = jax.device_get(wrong_partings(tokens, lengths, wrong))
-    by_position, *others = brute_partings(tokens, lengths, wrong)
-    np.testing.assert_allclose(found.by_position, by_position, atol=1e-6)
-    got = found.identical, found.num_parting, found.num_pairs
-    assert got == pytest.approx(tuple(others), abs=1e-6)
+    partings = jax.device_get(wrong_partings(tokens, lengths, wrong))
+    by_position, *totals = brute_partings(tokens, lengths, wrong)
+    np.testing.assert_allclose(partings.by_position, by_position, atol=1e-6)
+    got = partings.identical, partings.num_parting, partings.num_pairs
+    assert got == pytest.approx(tuple(totals), abs=1e-6)
 
 
 def test_mass_lies_where_the_number_of_right_responses_says():

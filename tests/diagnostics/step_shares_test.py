@@ -46,11 +46,11 @@ def test_parts_are_of_one_side_and_one_bin_and_add_up(bins):
     # Shares of 0, 1/8, ..., 1, on the borders of bins too.
     correct = np.arange(8) < np.arange(9)[:, None]
     advantages = rng.normal(size=correct.shape)
-    found = split_by_difficulty(
+    parts = split_by_difficulty(
         jnp.asarray(advantages), jnp.asarray(correct), bins=bins
     )
-    np.testing.assert_allclose(found, parts_by_hand(advantages, correct, bins))
-    np.testing.assert_allclose(found.sum(axis=0), advantages)
+    np.testing.assert_allclose(parts, parts_by_hand(advantages, correct, bins))
+    np.testing.assert_allclose(parts.sum(axis=0), advantages)
 
 
 def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
@@ -67,9 +67,9 @@ def test_shares_are_those_of_gradients_taken_part_by_part(monkeypatch):
         values = record(jax.device_get(diagnose(place(mesh).params, *arrays)))
     parts = parts_by_hand(advantages, rewarded, BINS)
     of_parts = bandit.shares_by_hand(parts, LOSS.aggregation, 4)
-    whole = of_parts.sum(axis=0)
+    total = of_parts.sum(axis=0)
     between = [
-        sum(of_part[i] @ whole[j] for i in range(4) for j in range(4) if i != j)
+        sum(of_part[i] @ total[j] for i in range(4) for j in range(4) if i != j)
         for of_part in of_parts
     ]
     shares = [*values[NAMES[0]], *values[NAMES[1]]]
@@ -106,20 +106,23 @@ def test_on_a_bandit_the_parts_are_the_enumerated_ones():
 
     parts = parts_by_hand(advantages, table, BINS)
     exact = [jax.grad(surrogate)(params, part) for part in (advantages, *parts)]
-    exact = [bandit.sum_of_products(exact[0], each) for each in exact]
-    found = []
+    exact = [bandit.sum_of_products(exact[0], gradient) for gradient in exact]
+    samples = []
     for seed in range(12):
         rollouts, correct = bandit.bandit_step(probabilities, seed)
-        own = estimate(correct.astype(np.float32), correct)
+        estimates = estimate(correct.astype(np.float32), correct)
         rows = np.stack(
-            [own, *split_by_difficulty(own, jnp.asarray(correct), bins=BINS)]
+            [
+                estimates,
+                *split_by_difficulty(estimates, jnp.asarray(correct), bins=BINS),
+            ]
         )
         sizes = {'num_chunks': bandit.CHUNKS}
         products = bandit.products_of(rollouts, rows, params=params, **sizes)
-        found.append(signal_and_noise(products.total, products.chunks, **sizes))
-    found = np.array([each.products[0] for each in found])
-    error = found.std(axis=0, ddof=1) / np.sqrt(len(found))
-    assert (np.abs(found.mean(axis=0) - exact) < 3 * error).all()
+        samples.append(signal_and_noise(products.total, products.chunks, **sizes))
+    samples = np.array([signal.products[0] for signal in samples])
+    error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    assert (np.abs(samples.mean(axis=0) - exact) < 3 * error).all()
     assert (error < 0.05 * exact[0]).all()
     # No part is nothing, and they are different.
     shares = np.array(exact[1:]) / exact[0]
@@ -129,14 +132,14 @@ def test_on_a_bandit_the_parts_are_the_enumerated_ones():
 
 def test_a_line_has_shares_where_there_is_a_signal():
     # Products for the estimators 'a' and 'b', then for the parts of 'a' in one bin.
-    whole, chunks = np.zeros((2, 4, 4))
-    whole[0], chunks[0] = (36, 12, 45, -9), (20, 6, 21, -1)
-    values = record(make_diagnosis(products=Products(whole, chunks)))
+    total, chunks = np.zeros((2, 4, 4))
+    total[0], chunks[0] = (36, 12, 45, -9), (20, 6, 21, -1)
+    values = record(make_diagnosis(products=Products(total, chunks)))
     assert values['gradient_product_right_by_difficulty'].tolist() == [48]
     assert values['gradient_product_wrong_by_difficulty'].tolist() == [-16]
     assert [values[name].tolist() for name in NAMES] == [[1.5], [-0.5]]
     # One step's signal may come out negative.
-    values = record(make_diagnosis(products=Products(-whole, -chunks)))
+    values = record(make_diagnosis(products=Products(-total, -chunks)))
     assert np.isnan([values[name] for name in NAMES]).all()
 
 

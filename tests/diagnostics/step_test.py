@@ -83,12 +83,12 @@ def test_what_no_pair_or_signal_defines_is_undefined():
 
 
 def test_an_estimator_is_compared_once_and_pass_at_n_with_none():
-    for name, k, others in (
+    for name, k, references in (
         ('rloo', 4, ('pass_at_1', 'canonical_k')),
         ('canonical_k', 4, ('pass_at_1', 'rloo')),
         ('pass_at_k', 8, ('pass_at_1', 'rloo')),
     ):
-        assert compared_estimators(name, num_rollouts=8, k=k) == (name, *others)
+        assert compared_estimators(name, num_rollouts=8, k=k) == (name, *references)
 
 
 def rollouts_and_rewarded():
@@ -128,9 +128,9 @@ def diagnosed(mesh, num_chunks, **options):
 
 def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     rollouts, rewarded = rollouts_and_rewarded()
-    found = diagnosed(make_mesh(), 4)
+    diagnosis = diagnosed(make_mesh(), 4)
     names = 'maxrl', 'pass_at_1', 'rloo', 'canonical_k'
-    assert (found.estimators, found.num_chunks) == (names, 4)
+    assert (diagnosis.estimators, diagnosis.num_chunks) == (names, 4)
     rewards = rewarded.astype(np.float32)
     advantages = [make_advantages()]
     for name in ('pass_at_1', 'rloo'):
@@ -138,24 +138,24 @@ def test_a_diagnosis_is_of_the_arrays_that_the_learner_gets():
     canonical = make_estimator('canonical_k', num_rollouts=N, k=2)
     advantages.append(canonical(rewards, rewarded))
     expected = products_of(rollouts, np.stack(advantages), config=MASKED)
-    np.testing.assert_allclose(found.products.total, expected.total, rtol=1e-4)
-    np.testing.assert_allclose(found.products.chunks, expected.chunks, rtol=1e-4)
+    np.testing.assert_allclose(diagnosis.products.total, expected.total, rtol=1e-4)
+    np.testing.assert_allclose(diagnosis.products.chunks, expected.chunks, rtol=1e-4)
     # Responses that are not trained on have no mass.
     sizes = np.abs(make_advantages()) * rollouts.stopped
-    assert found.mass.right.sum() == pytest.approx(sizes[rewarded].sum(), rel=1e-5)
-    assert found.mass.wrong.sum() == pytest.approx(sizes[~rewarded].sum(), rel=1e-5)
+    assert diagnosis.mass.right.sum() == pytest.approx(sizes[rewarded].sum(), rel=1e-5)
+    assert diagnosis.mass.wrong.sum() == pytest.approx(sizes[~rewarded].sum(), rel=1e-5)
     partings = wrong_partings(rollouts.tokens, rollouts.lengths, ~rewarded)
-    np.testing.assert_allclose(found.partings.by_position, partings.by_position)
-    assert found.partings.num_pairs == partings.num_pairs
+    np.testing.assert_allclose(diagnosis.partings.by_position, partings.by_position)
+    assert diagnosis.partings.num_pairs == partings.num_pairs
     first = rollouts.entropies[..., 0].mean()
-    assert found.entropies[0] == pytest.approx(first, rel=1e-5)
-    assert found.reaching[0] == P * N
+    assert diagnosis.entropies[0] == pytest.approx(first, rel=1e-5)
+    assert diagnosis.reaching[0] == P * N
 
 
 @pytest.mark.slow
 def test_a_mesh_changes_only_the_rounding_of_a_diagnosis():
-    whole = jax.tree.leaves(diagnosed(make_mesh(), 2, difficulty_bins=2))
+    single = jax.tree.leaves(diagnosed(make_mesh(), 2, difficulty_bins=2))
     mesh = make_mesh(data=2, fsdp=2, tensor=2)
     split = jax.tree.leaves(diagnosed(mesh, 2, difficulty_bins=2))
-    for x, y in zip(whole, split, strict=True):
+    for x, y in zip(single, split, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

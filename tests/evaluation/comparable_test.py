@@ -47,14 +47,14 @@ def test_a_file_of_a_run_has_its_seed_wherever_it_lies(tmp_path):
         files.append(file.parent / 'by_command' / file.name)
         files[-1].parent.mkdir()
         file.rename(files[-1])
-    found = read(*files)
-    assert [each.seed for each in found] == [3, 8]
-    assert [each.file for each in found] == files[::-1]
+    evaluations = read(*files)
+    assert [evaluation.seed for evaluation in evaluations] == [3, 8]
+    assert [evaluation.file for evaluation in evaluations] == files[::-1]
 
 
 def test_files_without_a_seed_keep_their_order_and_are_not_mixed_with_others(tmp_path):
     files = [evaluation(tmp_path / name, [1, 2]) for name in ('d', 'c', 'b', 'a')]
-    assert [each.file for each in read(*files)] == files
+    assert [evaluation.file for evaluation in read(*files)] == files
     check_alike({'one': read(*files[:2]), 'two': read(*files[2:])})
     with_seed(tmp_path / 'b', 5)
     with pytest.raises(InputError, match=r'\[None, None\] and two has \[5, None\]'):
@@ -87,10 +87,10 @@ def test_a_link_of_a_run_to_a_store_has_the_seed_and_step_of_the_run(tmp_path):
 
 
 def test_a_link_in_a_run_to_a_file_of_another_has_the_seed_of_its_own_run(tmp_path):
-    theirs = evaluation(with_seed(tmp_path / 'theirs', 2), [1, 2])
-    own = evaluation(with_seed(tmp_path / 'own', 1), [1, 2])
-    own.unlink()
-    own.symlink_to(theirs)
+    target = evaluation(with_seed(tmp_path / 'theirs', 2), [1, 2])
+    link = evaluation(with_seed(tmp_path / 'own', 1), [1, 2])
+    link.unlink()
+    link.symlink_to(target)
     assert read(tmp_path / 'own')[0].seed == 1
 
 
@@ -98,8 +98,8 @@ def test_where_the_command_runs_gives_no_file_a_seed(tmp_path, monkeypatch):
     inside = evaluation(with_seed(tmp_path / 'a', 1), [1, 2]).parent
     outside = evaluation(tmp_path / 'b', [1, 2])
     monkeypatch.chdir(inside)
-    (found,) = read(f'../../b/evaluation/{outside.name}')
-    assert (found.file, found.seed) == (outside, None)
+    (single,) = read(f'../../b/evaluation/{outside.name}')
+    assert (single.file, single.seed) == (outside, None)
 
 
 @pytest.mark.parametrize('seed', ['0', {}, 1.0])
@@ -133,10 +133,12 @@ def test_an_odd_line_break_in_a_response_ends_no_record(tmp_path):
 
 @pytest.mark.parametrize('key', ['category', 'problem_digest'])
 def test_other_problems_of_the_same_numbers_are_refused(tmp_path, key):
-    for name, own in {'a': 'x', 'b': 'y', 'c': 'x', 'old': None}.items():
+    for name, digest in {'a': 'x', 'b': 'y', 'c': 'x', 'old': None}.items():
         file = evaluation(tmp_path / name, [1, 2])
-        rows = [json.loads(line) | {key: own} for line in file.read_text().splitlines()]
-        if own is None:
+        rows = [
+            json.loads(line) | {key: digest} for line in file.read_text().splitlines()
+        ]
+        if digest is None:
             rows = [{k: v for k, v in row.items() if k != key} for row in rows]
         file.write_text(''.join(json.dumps(row) + '\n' for row in rows))
     arms = {name: read(tmp_path / name) for name in ('a', 'b', 'c', 'old')}

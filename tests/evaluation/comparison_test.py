@@ -30,22 +30,22 @@ def test_every_k_is_the_share_of_subsets_with_a_correct_response():
             )
             for c in counts
         ]
-        found = values[0, :, names.index(f'pass_at_{k}')]
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-        own = metrics.pass_at_k(5, np.array(counts), k=k)
-        np.testing.assert_allclose(found, own, rtol=1e-12)
+        column = values[0, :, names.index(f'pass_at_{k}')]
+        np.testing.assert_allclose(column, expected, rtol=1e-12)
+        reference = metrics.pass_at_k(5, np.array(counts), k=k)
+        np.testing.assert_allclose(column, reference, rtol=1e-12)
 
 
 def test_the_largest_k_is_the_fewest_responses_of_any_arm():
-    found = compare([arm('a', [1, 2], n=8), arm('b', [1, 2], n=5)])
-    ks = [name for name in found if name.startswith('pass_at_')]
+    measures = compare([arm('a', [1, 2], n=8), arm('b', [1, 2], n=5)])
+    ks = [name for name in measures if name.startswith('pass_at_')]
     assert ks == [f'pass_at_{k}' for k in range(1, 6)]
 
 
 def test_an_arm_beside_itself_differs_by_nothing():
     counts = [3, 1, 7], [2, 2, 8]
-    found = compare([arm('a', *counts), arm('b', *counts)])
-    for _, other in found.values():
+    measures = compare([arm('a', *counts), arm('b', *counts)])
+    for _, other in measures.values():
         assert other.over_problems == comparison.Estimate(0.0, 0.0, 0.0)
         assert other.over_seeds == comparison.Estimate(0.0, 0.0, 0.0)
 
@@ -53,8 +53,8 @@ def test_an_arm_beside_itself_differs_by_nothing():
 def test_pairing_removes_what_the_problems_share():
     # The difference is 1/8 for every problem, whichever are drawn.
     base = np.random.default_rng(0).integers(0, 8, 300)
-    found = compare([arm('a', base), arm('b', base + 1)])
-    first, second = found['pass_at_1']
+    measures = compare([arm('a', base), arm('b', base + 1)])
+    first, second = measures['pass_at_1']
     gap = second.over_problems
     np.testing.assert_allclose([gap.mean, gap.low, gap.high], 1 / 8, rtol=1e-12)
     assert second.value.high - second.value.low > 0.05
@@ -103,9 +103,9 @@ def test_sets_of_solved_problems():
 
 
 def test_cover_counts_the_problems_at_or_above_tau():
-    found = compare([arm('a', [0, 2, 4, 8]), arm('b', [8, 8, 8, 8])])
-    assert found['cover_at_0.25'][0].value.mean == 0.75
-    assert found['cover_at_1'][0].value.mean == 0.25
+    measures = compare([arm('a', [0, 2, 4, 8]), arm('b', [8, 8, 8, 8])])
+    assert measures['cover_at_0.25'][0].value.mean == 0.75
+    assert measures['cover_at_1'][0].value.mean == 0.25
 
 
 @pytest.mark.parametrize(

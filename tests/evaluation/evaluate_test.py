@@ -218,7 +218,7 @@ def test_every_answer_is_kept_for_any_k_later(evaluated):
     """The records alone give maj@3 and pass^3, which no metric has."""
     values, rows = evaluated
     parsed, correct = ([row[name] for row in rows] for name in ('parsed', 'correct'))
-    assert [sum(each) for each in correct] == [row['c'] for row in rows]
+    assert [sum(verdicts) for verdicts in correct] == [row['c'] for row in rows]
     assert len({answer for answers in parsed for answer in answers}) > 4
     correct = np.array(correct)
     for k in (1, 2, 4):
@@ -230,8 +230,8 @@ def test_every_answer_is_kept_for_any_k_later(evaluated):
 def test_a_record_tells_its_problem_from_others_of_that_number(evaluated):
     digests = [row['problem_digest'] for row in evaluated[1]]
     assert len({*digests}) == len(digests) == 6
-    others = run_evaluation(task__params__seed=9)
-    assert not {row['problem_digest'] for row in others[1]} & {*digests}
+    other_records = run_evaluation(task__params__seed=9)
+    assert not {row['problem_digest'] for row in other_records[1]} & {*digests}
 
 
 def test_neither_words_nor_numbers_make_another_problem():
@@ -248,11 +248,11 @@ def test_neither_words_nor_numbers_make_another_problem():
 @pytest.mark.parametrize('count', [0, 3, 8, 64])
 def test_whole_responses_are_kept_evenly_of_the_whole_split(count, evaluated):
     _, rows = run_evaluation(eval__kept_responses=count)
-    kept = [(p, int(n)) for p, row in enumerate(rows) for n in row['responses']]
+    recorded = [(p, int(n)) for p, row in enumerate(rows) for n in row['responses']]
     # Places among the 24 responses to six problems.
     places = {0: [], 3: [0, 8, 16], 8: range(0, 24, 3), 64: range(24)}[count]
-    assert kept == [divmod(place, 4) for place in places]
-    for p, n in kept:
+    assert recorded == [divmod(place, 4) for place in places]
+    for p, n in recorded:
         # ``evaluated`` kept all responses. A parsed answer such as 'DRR' may lack some
         # characters of its response.
         text = evaluated[1][p]['responses'][str(n)]

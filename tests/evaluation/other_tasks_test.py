@@ -26,59 +26,64 @@ def get_config(argument=''):
 """
 
 
-def named(which, data_dir=None):
+def read_tasks(which, data_dir=None):
     return other_tasks.read_tasks(which, tiny.make_config().data, data_dir)
 
 
 def test_without_a_task_there_is_none():
-    assert named(None) == {}
+    assert read_tasks(None) == {}
     with pytest.raises(InputError, match=r"data_dir='x' is the place of other tasks"):
-        named(None, 'x')
+        read_tasks(None, 'x')
 
 
 def test_a_name_is_the_published_benchmark_in_the_directory_of_the_run():
-    found = named('korbench,arc')
-    assert list(found) == ['korbench', 'arc']
-    task, data = found['korbench']
+    by_name = read_tasks('korbench,arc')
+    assert list(by_name) == ['korbench', 'arc']
+    task, data = by_name['korbench']
     about = task_class('korbench').about
     assert task.params == {**about.example, **about.benchmark}
     assert data == tiny.make_config().data
-    assert named('arc', 'x')['arc'][1].dir == 'x'
+    assert read_tasks('arc', 'x')['arc'][1].dir == 'x'
 
 
 def test_a_file_is_called_by_its_name_and_its_argument(tmp_path):
     path = tmp_path / 'one.py'
     path.write_text(CONFIG)
-    found = named(f'{path}:n=math,l=1,{path}:n=arc,{path},maze')
-    assert list(found) == ['one:n=math,l=1', 'one:n=arc', 'one', 'maze']
-    assert [task.name for task, _ in found.values()] == ['math', 'arc', 'maze', 'maze']
-    assert [data.dir for _, data in found.values()][:3] == ['of the file'] * 3
-    assert {data.dir for _, data in named(f'{path},maze', 'x').values()} == {'x'}
+    by_name = read_tasks(f'{path}:n=math,l=1,{path}:n=arc,{path},maze')
+    assert list(by_name) == ['one:n=math,l=1', 'one:n=arc', 'one', 'maze']
+    assert [task.name for task, _ in by_name.values()] == [
+        'math',
+        'arc',
+        'maze',
+        'maze',
+    ]
+    assert [data.dir for _, data in by_name.values()][:3] == ['of the file'] * 3
+    assert {data.dir for _, data in read_tasks(f'{path},maze', 'x').values()} == {'x'}
     with pytest.raises(InputError, match=r"names 'one:n=arc' twice"):
-        named(f'{path}:n=arc,{tmp_path}/../{tmp_path.name}/one.py:n=arc')
+        read_tasks(f'{path}:n=arc,{tmp_path}/../{tmp_path.name}/one.py:n=arc')
 
 
 def test_a_class_of_a_file_is_a_task_of_ones_own(tmp_path):
     path = tmp_path / 'two.py'
     path.write_text('from tests.tasks.toy import LastDigit')
-    found = named(f'{path}:LastDigit,maze')
-    assert list(found) == ['two:LastDigit', 'maze']
-    assert found['two:LastDigit'][0] == TaskConfig(f'{path}:LastDigit', {})
+    by_name = read_tasks(f'{path}:LastDigit,maze')
+    assert list(by_name) == ['two:LastDigit', 'maze']
+    assert by_name['two:LastDigit'][0] == TaskConfig(f'{path}:LastDigit', {})
     assert task_class(f'{path}:LastDigit').name == f'{path}:LastDigit'
     # The class that the file imports keeps the name that it has elsewhere.
     assert LastDigit.name == 'last_digit'
     # A file with a get_config is a config file; its argument follows the colon.
     path.write_text(CONFIG.replace('if argument:', 'if not argument:'))
-    assert named(f'{path}:argument')['two:argument'][0].name == 'maze'
+    assert read_tasks(f'{path}:argument')['two:argument'][0].name == 'maze'
     with pytest.raises(InputError, match=r'absent\.py:LastDigit: no such file'):
-        named('absent.py:LastDigit')
+        read_tasks('absent.py:LastDigit')
 
 
 @pytest.mark.parametrize(
-    ('name', 'said'), [('arc', "task 'arc': too small"), ('', 'too small')]
+    ('name', 'message'), [('arc', "task 'arc': too small"), ('', 'too small')]
 )
-def test_an_error_says_of_which_task_it_is(name, said):
-    caught = pytest.raises(ValueError, match=f'^{said}$')
+def test_an_error_says_of_which_task_it_is(name, message):
+    caught = pytest.raises(ValueError, match=f'^{message}$')
     with caught, other_tasks.errors_of(name):
         raise ValueError('too small')
 
@@ -132,20 +137,20 @@ def test_problems_that_another_task_was_trained_on_are_left_out(tmp_path):
         'prompt': 'bare',
     }
     runs = {'arc': arc_toy.PARAMS, 'enigmata': params}
-    found = []
+    results = []
     for name, other in (('arc', 'enigmata'), ('enigmata', 'arc')):
         task = tasks.make_task(other, runs[other])
         problems = task.source('test', data_dir=str(tmp_path))
         run = TaskConfig(name, runs[name]), data
-        seen, known = other_tasks.training_problems([run])
-        assert known
-        found.append(
+        seen, complete = other_tasks.training_problems([run])
+        assert complete
+        results.append(
             (len(problems), [p in seen for p in map(task.content_hash, problems)])
         )
     # Six tasks, seven problems.
-    assert found[0] == (7, [True] * 7)
-    assert sum(found[1][1]) in (1, 2)
-    assert not all(found[1][1])
+    assert results[0] == (7, [True] * 7)
+    assert sum(results[1][1]) in (1, 2)
+    assert not all(results[1][1])
 
 
 def test_what_a_run_was_trained_on_is_left_out_and_counted(math):
@@ -153,8 +158,8 @@ def test_what_a_run_was_trained_on_is_left_out_and_counted(math):
     problems = task.source('train', data_dir=data.dir)
     assert other_tasks.unseen(task, problems, ()) == (problems, {})
     seen = {task.content_hash(problem) for problem in problems[:2]}
-    kept, left_out = other_tasks.unseen(task, problems, seen | {'other'})
-    assert kept == problems[2:]
+    unseen, left_out = other_tasks.unseen(task, problems, seen | {'other'})
+    assert unseen == problems[2:]
     assert left_out == {'math_train': 2}
     seen = {task.content_hash(problem) for problem in problems}
     with pytest.raises(InputError, match='trained on all of these 3 problems'):

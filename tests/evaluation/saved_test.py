@@ -50,7 +50,7 @@ def test_the_same_settings_are_there_wherever_the_problems_lie(path):
 
 
 @pytest.mark.parametrize(
-    ('changes', 'said'),
+    ('changes', 'ending'),
     [
         ({'step': 5}, 'step: 4 there, 5 now'),
         (
@@ -64,9 +64,9 @@ def test_the_same_settings_are_there_wherever_the_problems_lie(path):
         ({'checkpoint': 'ff'}, 'checkpoint: absent there, "ff" now'),
     ],
 )
-def test_other_settings_are_refused_by_name(path, changes, said):
+def test_other_settings_are_refused_by_name(path, changes, ending):
     words = r'x_k=1.5.json is of an evaluation with other settings: remove .* '
-    with pytest.raises(InputError, match=f'(?s){words}.*--overwrite.*{said}$'):
+    with pytest.raises(InputError, match=f'(?s){words}.*--overwrite.*{ending}$'):
         saved.is_there(path, SETTINGS | changes)
 
 

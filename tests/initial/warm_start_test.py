@@ -126,11 +126,11 @@ def test_a_loss_that_is_not_finite_stops_it_with_its_step(setup, monkeypatch):
 
 
 def test_told_to_stop_it_stops_before_the_next_step(setup):
-    asked = []
+    questions = []
 
     def stop():
-        asked.append(None)
-        return len(asked) == 4
+        questions.append(None)
+        return len(questions) == 4
 
     tokens = mock.Mock(side_effect=setup.demonstrations().tokens)
     with (

@@ -153,9 +153,9 @@ def test_help_names_every_command_backend_and_option(launcher, words):
 
 def test_shellcheck_finds_nothing():
     beside = pathlib.Path(sys.executable).parent / 'shellcheck'
-    found = subprocess.run(
+    result = subprocess.run(
         [beside if beside.exists() else 'shellcheck', SCRIPT, ROOT / '.ci' / 'run'],
         capture_output=True,
         text=True,
     )
-    assert found.returncode == 0, found.stdout
+    assert result.returncode == 0, result.stdout

@@ -215,11 +215,11 @@ class Launcher:
 
     def trained(self) -> list[list[str]]:
         """The arguments of each process of the trainer since the last time."""
-        found = []
+        commands = []
         for path in self.place.glob('trained.*'):
-            found.append(path.read_bytes().decode().split('\0')[:-1])
+            commands.append(path.read_bytes().decode().split('\0')[:-1])
             path.unlink()
-        return sorted(found)
+        return sorted(commands)
 
 
 def words_of(line: str) -> list[str]:

@@ -22,9 +22,9 @@ def test_a_cluster_is_made_reached_and_given_back(launcher):
     for command in ('create', 'setup', 'delete'):
         options = ('--cluster=pool', '--project=mine')
         assert on_gke(launcher, command, *options).returncode == 0
-    made, reached, deleted = launcher.calls()
+    created, reached, deleted = launcher.calls()
     at = ['--cluster=pool', ZONE, '--project=mine']
-    assert made == [
+    assert created == [
         *('xpk', 'cluster', 'create', '--tpu-type=v5litepod-8', '--num-slices=1'),
         *('--on-demand', *at),
     ]
@@ -44,7 +44,7 @@ def test_a_run_is_a_workload_whose_container_checks_the_code(launcher):
     # Eight chips are two nodes there.
     expected = ['-m', 'passk_jax.train', '--hosts=auto', '--expect=2,8', *train]
     assert expected in launcher.trained()
-    call, *others = launcher.calls()
+    call, *other_calls = launcher.calls()
     assert call[:3] == ['xpk', 'workload', 'create']
     assert flag(call, 'workload') == flag(call, 'cluster') == 'passk'
     assert flag(call, 'base-docker-image') == 'python:3.12'
@@ -54,7 +54,7 @@ def test_a_run_is_a_workload_whose_container_checks_the_code(launcher):
     assert not any('secret' in word for word in call)
     # It becomes one line of a manifest.
     assert '\n' not in flag(call, 'command')
-    (logs,) = [x for x in others if x[:2] == ['kubectl', 'logs']]
+    (logs,) = [x for x in other_calls if x[:2] == ['kubectl', 'logs']]
     assert flag(logs, 'selector').endswith('job-completion-index=0')
     assert not [*launcher.place.rglob('x')]
 
@@ -122,5 +122,5 @@ def test_a_dry_run_prints_what_is_asked(launcher, command):
     assert dry.returncode == 0
     assert not launcher.calls()
     assert on_gke(launcher, command, train=(*TRAIN, *NASTY)).returncode == 0
-    asked = [x for x in launcher.calls() if 'terminalState' not in ' '.join(x)]
-    assert distinct(asked) == commands_of(dry.stdout)
+    commands = [x for x in launcher.calls() if 'terminalState' not in ' '.join(x)]
+    assert distinct(commands) == commands_of(dry.stdout)

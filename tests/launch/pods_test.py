@@ -26,8 +26,8 @@ def test_it_leads_from_nothing_to_a_run_and_back():
 
 @pytest.mark.parametrize('line', LINES)
 def test_a_command_of_the_page_is_one_that_the_launcher_takes(launcher, line):
-    _, command, *rest = words_of(line)
-    ended = launcher(command, '--dry-run', *rest)
+    _, command, *arguments = words_of(line)
+    ended = launcher(command, '--dry-run', *arguments)
     assert ended.returncode == 0, ended.stderr
     assert not launcher.calls()
     # An archive is made here, which prints nothing.

@@ -20,7 +20,7 @@ def launcher(tmp_path):
     return Launcher(tmp_path / 'here')
 
 
-def asked(launcher, command, *options):
+def requests_of(launcher, command, *options):
     """The commands that launch_tpu.sh has for the slice of sky.yaml."""
     place = ('--backend=queued', '--dry-run', '--zone=us-central1-a', f'--type={KIND}')
     ended = launcher(command, *place, *options)
@@ -52,7 +52,7 @@ def test_it_has_the_fields_of_a_task_and_no_other():
 
 
 def test_a_worker_runs_what_the_launcher_starts_there(launcher):
-    run, *_ = asked(launcher, 'run', '--', *RUN[5:])
+    run, *_ = requests_of(launcher, 'run', '--', *RUN[5:])
     started = words_of(flag(run, 'command'))
     assert started[1:3] == ['worker', 'start']
     assert RUN[1:3] == ['worker', 'run']
@@ -60,7 +60,7 @@ def test_a_worker_runs_what_the_launcher_starts_there(launcher):
 
 
 def test_the_slice_has_the_software_that_the_launcher_asks_for(launcher):
-    (create, _) = asked(launcher, 'create', '--spot')
+    (create, _) = requests_of(launcher, 'create', '--spot')
     runtime = flag(create, 'runtime-version')
     assert TASK['resources']['accelerator_args'] == {'runtime_version': runtime}
     assert flag(create, 'accelerator-type') == KIND
@@ -79,7 +79,7 @@ def test_setup_is_the_line_of_the_launcher(launcher):
     assert done.returncode == 0, done.stderr
     line = (launcher.place / 'line').read_text()
     bash.unlink()
-    _, installed = asked(launcher, 'setup', f'--nfs={SETUP[3]}')
+    _, installed = requests_of(launcher, 'setup', f'--nfs={SETUP[3]}')
     requirements = str(launcher.code / 'requirements.txt')
     assert line == flag(installed, 'command').replace(
         'passk_requirements.txt', requirements

@@ -57,9 +57,9 @@ def flag(call, name):
 def test_create_asks_for_the_slice_and_waits_for_it(launcher):
     ended = ask(launcher, 'create', '--spot', '--project=mine')
     assert ended.returncode == 0, ended.stderr
-    made, described = launcher.calls()
+    created, described = launcher.calls()
     at = [ZONE, '--project=mine']
-    assert made == [
+    assert created == [
         *TPUS,
         *('tpu-vm', 'create', 'passk', '--version=v2-alpha-tpuv5-lite'),
         *('--accelerator-type=v5litepod-8', '--spot', *at),
@@ -74,8 +74,8 @@ def test_a_queued_slice_has_a_node_of_its_name_and_is_waited_for(launcher):
         launcher.cue('describe', 0, out=f'{state}\n')
     ended = ask(launcher, 'create', '--name=mine', backend='queued')
     assert ended.returncode == 0, ended.stderr
-    made, *described = launcher.calls()
-    assert made == [
+    created, *described = launcher.calls()
+    assert created == [
         *(*TPUS, 'queued-resources', 'create', 'mine', '--node-id=mine'),
         *('--runtime-version=v2-alpha-tpuv5-lite', '--accelerator-type=v5litepod-8'),
         ZONE,
@@ -86,19 +86,19 @@ def test_a_queued_slice_has_a_node_of_its_name_and_is_waited_for(launcher):
 
 
 @pytest.mark.parametrize(
-    ('state', 'said'),
+    ('state', 'message'),
     [
         ('', None),
         ('CREATING', 'passk is there, in state CREATING, and may cost: delete it'),
     ],
 )
-def test_a_refused_or_half_made_slice_is_told_apart(launcher, state, said):
+def test_a_refused_or_half_made_slice_is_told_apart(launcher, state, message):
     launcher.cue(' create ', 1, error="Quota 'TPUV5sLitepodPerProject' exceeded")
     launcher.cue('describe', 0 if state else 1, out=state)
     ended = ask(launcher, 'create')
     assert ended.returncode == 1
     assert "Quota 'TPUV5sLitepodPerProject' exceeded" in ended.stderr
-    assert (said in ended.stderr) if said else 'is there' not in ended.stderr
+    assert (message in ended.stderr) if message else 'is there' not in ended.stderr
     assert ended.stderr.endswith('error: create failed\n')
 
 
@@ -173,7 +173,7 @@ def test_the_same_code_is_the_same_archive(launcher):
         (launcher.code / 'requirements.txt').touch()
     assert contents[0] == contents[1]
     with tarfile.open(archive) as tar:
-        assert {(each.mtime, each.uid) for each in tar} == {(0, 0)}
+        assert {(member.mtime, member.uid) for member in tar} == {(0, 0)}
 
 
 def test_a_damaged_archive_is_not_unpacked(synced):
@@ -182,12 +182,12 @@ def test_a_damaged_archive_is_not_unpacked(synced):
     home = synced.place / 'home-0'
     archive = home / 'passk_code.tgz'
     before = (home / 'passk_jax' / 'code').resolve()
-    whole = archive.read_bytes()
-    for damaged in (whole[:-1], b'x' + whole[1:], b''):
+    data = archive.read_bytes()
+    for damaged in (data[:-1], b'x' + data[1:], b''):
         archive.write_bytes(damaged)
         assert subprocess.run(['bash', '-c', command], cwd=home).returncode == 1
     assert (home / 'passk_jax' / 'code').resolve() == before
-    archive.write_bytes(whole)
+    archive.write_bytes(data)
 
 
 TWO = ('--processes=2', '--chips=8')

@@ -66,12 +66,12 @@ def test_on_policy_the_loss_is_minus_the_mean_advantage_of_the_tokens(aggregatio
 
 
 def test_parts_of_a_batch_add_up_to_its_loss():
-    loss, whole = make_loss(), Batch(make_rollouts(), make_advantages())
-    normalizer = loss.normalizer(whole.rollouts)
+    loss, batch = make_loss(), Batch(make_rollouts(), make_advantages())
+    normalizer = loss.normalizer(batch.rollouts)
     gradient = jax.jit(jax.grad(lambda p, b: loss(p, b, True, normalizer, None)[0]))
-    parts = [jax.tree.map(lambda x, i=i: x[i::2], whole) for i in range(2)]
+    parts = [jax.tree.map(lambda x, i=i: x[i::2], batch) for i in range(2)]
     sums = jax.tree.map(jnp.add, *(gradient(start().params, part) for part in parts))
-    expected = gradient(start().params, whole)
+    expected = gradient(start().params, batch)
     for name in sums:
         np.testing.assert_allclose(sums[name], expected[name], atol=2e-6)
 

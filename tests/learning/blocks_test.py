@@ -31,8 +31,8 @@ from tests.learning.update_test import (
 from tests.models.attention_kernels_test import with_interpreted_splash
 from tests.slow import slow_values
 
-WHOLE = {'loss': LOSS, 'num_updates': 2, 'num_micro_batches': 2}
-DEALT = WHOLE | {'deals': True}
+SETTINGS = {'loss': LOSS, 'num_updates': 2, 'num_micro_batches': 2}
+DEALT = SETTINGS | {'deals': True}
 WIDTH = 16
 
 
@@ -107,7 +107,7 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
 )
 def test_dealing_changes_neither_the_update_nor_its_metrics(changes):
     rollouts = make_rollouts(pad=PAD)
-    plain = run_step(rollouts=rollouts, **(WHOLE | changes))
+    plain = run_step(rollouts=rollouts, **(SETTINGS | changes))
     dealt = run_step(rollouts=rollouts, **(DEALT | changes))
     assert_same_step(plain, dealt)
     assert dealt[1]['padding'] < 0.8 * plain[1]['padding']
@@ -119,7 +119,7 @@ def test_the_pass_changes_nothing(micro_batches):
     rollouts = make_rollouts(pad=PAD)
     changes = {'num_micro_batches': micro_batches, 'rollout_parts': 2}
     assert_same_step(
-        run_step(rollouts=rollouts, **WHOLE),
+        run_step(rollouts=rollouts, **SETTINGS),
         run_step(rollouts=rollouts, **(DEALT | changes)),
     )
 
@@ -134,7 +134,7 @@ def test_a_mesh_changes_nothing(sizes):
     mesh = sharding.make_mesh(**axes, devices=devices)
     rollouts = make_rollouts(pad=PAD)
     dealt = run_step(rollouts=rollouts, mesh=mesh, **DEALT)
-    assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt, atol=5e-6)
+    assert_same_step(run_step(rollouts=rollouts, **SETTINGS), dealt, atol=5e-6)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_dealing_to_splash_changes_nothing():
         train_step = dataclasses.replace(train_step, loss=loss)
         state, metrics = train_step(place(mesh), rollouts, make_advantages())
         dealt = jax.device_get((state.params, metrics))
-    assert_same_step(run_step(rollouts=rollouts, **WHOLE), dealt)
+    assert_same_step(run_step(rollouts=rollouts, **SETTINGS), dealt)
 
 
 def test_responses_without_a_gradient_are_measured_and_not_learned_from():
@@ -159,7 +159,7 @@ def test_responses_without_a_gradient_are_measured_and_not_learned_from():
     rollouts = make_rollouts(pad=PAD)
     settings = {'rollouts': rollouts, 'advantages': advantages}
     dealt = run_step(**settings, **DEALT)
-    assert_same_step(run_step(**settings, **WHOLE), dealt)
+    assert_same_step(run_step(**settings, **SETTINGS), dealt)
     _, metrics = run_step(
         rollouts=rollouts, advantages=np.zeros_like(advantages), **DEALT
     )
@@ -173,13 +173,13 @@ def test_what_the_limit_cut_off_has_no_gradient_either():
     stopped = np.random.default_rng(2).uniform(size=(P, N)) < 0.6
     rollouts = dataclasses.replace(make_rollouts(pad=PAD), stopped=stopped)
     changes = {'loss': loss, 'rollouts': rollouts}
-    assert_same_step(run_step(**(WHOLE | changes)), run_step(**(DEALT | changes)))
+    assert_same_step(run_step(**(SETTINGS | changes)), run_step(**(DEALT | changes)))
 
 
 def test_full_responses_with_a_signal_leave_nothing_to_save():
-    whole = np.full((P, N), T + PAD, np.int32)
-    rollouts = dataclasses.replace(make_rollouts(pad=PAD), lengths=whole)
-    plain = run_step(rollouts=rollouts, **WHOLE)
+    lengths = np.full((P, N), T + PAD, np.int32)
+    rollouts = dataclasses.replace(make_rollouts(pad=PAD), lengths=lengths)
+    plain = run_step(rollouts=rollouts, **SETTINGS)
     dealt = run_step(rollouts=rollouts, **DEALT)
     assert_same_step(plain, dealt)
     assert dealt[1]['padding'] == 0
@@ -246,8 +246,8 @@ def test_a_processor_has_blocks_of_every_power_of_two():
     tokens = {'prompt_tokens': 100, 'row_tokens': 256}
     sizes = {'num_prompts': 16, 'num_rollouts': 16}
     choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
-    found = choose(pass_prompts=2, pass_rollouts=4)
-    assert found == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
+    chosen = choose(pass_prompts=2, pass_rollouts=4)
+    assert chosen == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
     assert choose(pass_prompts=9, pass_rollouts=16)[0] == BlockSize(16, 1)
 
 

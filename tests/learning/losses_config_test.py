@@ -19,7 +19,7 @@ CONFIG = LossConfig(
     sampler_weight_cap=0.0,
     router_aux_coef=0.0,
 )
-OTHERS = {
+CHANGES = {
     'clip_low': 0.2,
     'clip_high': 0.28,
     'aggregation': 'token',
@@ -33,12 +33,12 @@ def loss_of(config, arrays):
     return float(loss_and_gradients(arrays, config)[0])
 
 
-@pytest.mark.parametrize('field', [None, *OTHERS])
+@pytest.mark.parametrize('field', [None, *CHANGES])
 def test_the_loss_has_the_settings_that_it_is_given(field):
     arrays = batch()
     config = CONFIG
     if field:
-        config = dataclasses.replace(CONFIG, **{field: OTHERS[field]})
+        config = dataclasses.replace(CONFIG, **{field: CHANGES[field]})
         # The formulas tell them apart.
         assert abs(numpy_loss(arrays, config) - numpy_loss(arrays, CONFIG)) > 1e-4
     np.testing.assert_allclose(

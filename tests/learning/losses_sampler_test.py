@@ -55,8 +55,8 @@ def test_the_loss_and_its_gradient_by_hand():
 
 def test_of_an_exact_sampler_with_top_p_the_weight_is_the_mass_that_it_keeps():
     """Of 0.6, 0.2 and 0.2, top_p=0.8 keeps two, which are drawn as 0.75 and 0.25."""
-    own, drawn = (jnp.log(jnp.array([[p]])) for p in ([0.6, 0.2], [0.75, 0.25]))
-    weights, _ = losses.sampler_weights(own, drawn, MASK[..., :2], cap=2.0)
+    learner, drawn = (jnp.log(jnp.array([[p]])) for p in ([0.6, 0.2], [0.75, 0.25]))
+    weights, _ = losses.sampler_weights(learner, drawn, MASK[..., :2], cap=2.0)
     np.testing.assert_allclose(weights, 0.8, rtol=1e-6)
 
 
@@ -74,14 +74,14 @@ def test_only_the_policy_gradient_is_weighted():
     config = dataclasses.replace(FULL, sampler_weight_cap=4.0)
     log_probs = arrays.pop('log_probs')
     plain, metrics = loss_of(log_probs, FULL, arrays)
-    weighted, others = loss_of(
+    weighted, weighted_metrics = loss_of(
         log_probs, config, arrays | {'sampler_log_probs': sampler}
     )
     doubled = pytest.approx(2 * float(metrics['policy_loss']), rel=1e-5)
-    assert float(others['policy_loss']) == doubled
-    rest = plain - metrics['policy_loss']
-    others_rest = float(weighted - others['policy_loss'])
-    assert others_rest == pytest.approx(float(rest), abs=1e-5)
+    assert float(weighted_metrics['policy_loss']) == doubled
+    remainder = plain - metrics['policy_loss']
+    weighted_remainder = float(weighted - weighted_metrics['policy_loss'])
+    assert weighted_remainder == pytest.approx(float(remainder), abs=1e-5)
 
 
 @pytest.mark.parametrize('garbage', [np.nan, np.inf, -np.inf])
@@ -102,9 +102,9 @@ def test_without_a_cap_nothing_is_weighted_and_nothing_reported():
     arrays = batch()
     log_probs = arrays.pop('log_probs')
     plain, metrics = loss_of(log_probs, FULL, arrays)
-    given, others = loss_of(
+    unweighted, other_metrics = loss_of(
         log_probs, FULL, arrays | {'sampler_log_probs': arrays['old_log_probs'] - 1}
     )
-    assert plain == given
-    assert metrics.keys() == others.keys()
+    assert plain == unweighted
+    assert metrics.keys() == other_metrics.keys()
     assert not {'sampler_weight', 'sampler_weight_capped'} & metrics.keys()

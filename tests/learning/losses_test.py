@@ -250,9 +250,9 @@ def test_micro_batches_add_up_to_the_whole(config, parts):
         twice = {name: jnp.stack([x, x]) for name, x in joined.items()}
         return losses.finish_metrics(twice, jnp.full(2, arrays['mask'].sum()))
 
-    whole, summed = finish([metrics]), finish([p[2] for p in pieces])
-    assert whole.keys() == summed.keys()
-    for name, x in whole.items():
+    undivided, summed = finish([metrics]), finish([p[2] for p in pieces])
+    assert undivided.keys() == summed.keys()
+    for name, x in undivided.items():
         np.testing.assert_allclose(summed[name], x, rtol=1e-5, atol=1e-6)
 
 

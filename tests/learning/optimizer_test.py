@@ -146,8 +146,8 @@ def test_a_norm_of_0_clips_nothing():
 @pytest.mark.parametrize('field', [f.name for f in dataclasses.fields(CONFIG)])
 def test_every_setting_shows(field):
     """Or the comparison above would not notice that one is ignored."""
-    others = {'b1': 0.5, 'b2': 0.5, 'schedule': 'constant'}
-    value = others[field] if field in others else 2 * getattr(CONFIG, field)
+    values = {'b1': 0.5, 'b2': 0.5, 'schedule': 'constant'}
+    value = values[field] if field in values else 2 * getattr(CONFIG, field)
     other = dataclasses.replace(CONFIG, **{field: value})
     moved = {name: x - by_hand(other)[name] for name, x in by_hand(CONFIG).items()}
     assert max(np.abs(x).max() for x in moved.values()) > 1e-4

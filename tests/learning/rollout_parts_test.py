@@ -40,8 +40,10 @@ def test_the_rows_of_a_prompt_are_of_its_mini_batch():
     mini_batches = packing.interleave(ids, SIZES['num_updates'])
     rows = split().rollouts.prompts.problem_ids
     cut = packing.interleave(rows, SIZES['num_updates'])
-    for whole, parts in zip(mini_batches, cut, strict=True):
-        assert sorted(parts.tolist()) == sorted([*whole.tolist(), *whole.tolist()])
+    for mini_batch, parts in zip(mini_batches, cut, strict=True):
+        assert sorted(parts.tolist()) == sorted(
+            [*mini_batch.tolist(), *mini_batch.tolist()]
+        )
 
 
 def test_a_device_keeps_its_prompts():

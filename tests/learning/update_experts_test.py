@@ -104,7 +104,7 @@ def test_value_and_gradient_are_those_of_transformers(pair):
     model.zero_grad()
     (COEF * want).backward()
     zeros = torch.zeros(())
-    theirs = apart(
+    expected = apart(
         {
             name: (zeros.expand_as(x) if x.grad is None else x.grad).numpy()
             for name, x in model.named_parameters()
@@ -112,12 +112,12 @@ def test_value_and_gradient_are_those_of_transformers(pair):
     )
     policy, _ = start(directory, (1, 1, 1, 1))
     ours = stored(Transformer.parameters(policy.arch), moved)
-    assert ours.keys() == theirs.keys()
-    for name, x in theirs.items():
+    assert ours.keys() == expected.keys()
+    for name, x in expected.items():
         np.testing.assert_allclose(ours[name], x, rtol=0, atol=1e-6, err_msg=name)
-    assert np.abs(theirs['model.layers.0.mlp.gate.weight']).max() > 1e-3
+    assert np.abs(expected['model.layers.0.mlp.gate.weight']).max() > 1e-3
     # It is not what the head is for.
-    assert not theirs['lm_head.weight'].any()
+    assert not expected['lm_head.weight'].any()
 
 
 @pytest.fixture(scope='module')

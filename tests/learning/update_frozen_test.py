@@ -58,13 +58,13 @@ def begin(mesh, update):
 def run(mesh, frozen=FROZEN, *, steps=1, with_ref=False, **options):
     update = make_update(mesh, frozen, **options)
     with jax.set_mesh(mesh):
-        state, held = begin(mesh, update)
+        state, frozen_params = begin(mesh, update)
         ref = jax.tree.map(jnp.copy, state.params) if with_ref else None
         for _ in range(steps):
             state, metrics = update(
-                state, make_rollouts(), make_advantages(), ref, held
+                state, make_rollouts(), make_advantages(), ref, frozen_params
             )
-    return state, held, jax.device_get(metrics)
+    return state, frozen_params, jax.device_get(metrics)
 
 
 @pytest.mark.parametrize('num_updates', slow_values([1, 2], quick=[1]))
@@ -72,9 +72,9 @@ def test_what_is_trained_moves_as_it_does_in_full_and_the_rest_not_at_all(num_up
     """In the first of two updates; in the second the gradient is another."""
     mesh = make_mesh()
     first = place(mesh).params
-    state, held, _ = run(mesh, num_updates=num_updates, steps=2)
-    assert held.keys() == FROZEN
-    for name, x in held.items():
+    state, frozen_params, _ = run(mesh, num_updates=num_updates, steps=2)
+    assert frozen_params.keys() == FROZEN
+    for name, x in frozen_params.items():
         assert not x.is_deleted()
         np.testing.assert_array_equal(x, first[name])
     assert state.params.keys() == first.keys() - FROZEN
@@ -114,8 +114,8 @@ def test_no_gradient_is_computed_of_what_is_frozen():
     for frozen in (frozenset(), frozenset({KERNEL})):
         update = make_update(mesh, frozen)
         with jax.set_mesh(mesh):
-            state, held = begin(mesh, update)
-            args = state, make_rollouts(), make_advantages(), None, held
+            state, frozen_params = begin(mesh, update)
+            args = state, make_rollouts(), make_advantages(), None, frozen_params
             text = update.program.lower(*args).compile().as_text()
         flops.append(hlo_costs.count(text, num_devices=1).flops)
     arch = make_policy().arch

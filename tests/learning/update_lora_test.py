@@ -140,10 +140,10 @@ def test_of_full_rank_it_is_full_fine_tuning_of_the_matrix(optimizer, updates):
     names = policies.Transformer.parameters(policy.arch).keys()
     alone = dataclasses.replace(policy, frozen=frozenset(names - {KERNEL}))
     base = {name: params[name] for name in names}
-    theirs, _, _ = run(alone, base, **options)
-    moved = np.abs(theirs[KERNEL] - np.asarray(base[KERNEL])).max()
+    full, _, _ = run(alone, base, **options)
+    moved = np.abs(full[KERNEL] - np.asarray(base[KERNEL])).max()
     assert moved > 1e-3
-    np.testing.assert_allclose(ours[KERNEL], theirs[KERNEL], atol=1e-3 * moved)
+    np.testing.assert_allclose(ours[KERNEL], full[KERNEL], atol=1e-3 * moved)
 
 
 def test_no_gradient_of_a_matrix_of_the_base_is_computed(first):

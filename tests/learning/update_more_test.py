@@ -53,11 +53,11 @@ def test_prompts_without_a_signal_are_measured_and_not_learned_from(packed):
     skipped = run_step(advantages=advantages, loss=LOSS, **settings)
     # A bonus below all rounding, for which every prompt has a gradient.
     loss = dataclasses.replace(LOSS, entropy_coef=1e-30)
-    whole = run_step(advantages=advantages, loss=loss, **settings)
-    jax.tree.map(np.testing.assert_array_equal, skipped[0], whole[0])
-    assert skipped[1].keys() == whole[1].keys()
+    complete = run_step(advantages=advantages, loss=loss, **settings)
+    jax.tree.map(np.testing.assert_array_equal, skipped[0], complete[0])
+    assert skipped[1].keys() == complete[1].keys()
     for name, value in skipped[1].items():
-        np.testing.assert_allclose(value, whole[1][name], atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(value, complete[1][name], atol=1e-12, err_msg=name)
     _, metrics = run_step(advantages=np.zeros_like(advantages), loss=LOSS, **packed)
     assert metrics['grad_norm'] == 0
     assert metrics['entropy'] > 0
@@ -73,14 +73,14 @@ def truncate_some(rollouts):
 )
 def test_truncated_responses_are_in_no_sum_and_no_normalizer(aggregation):
     rollouts, advantages = truncate_some(make_rollouts()), make_advantages()
-    kept, lengths = rollouts.stopped, rollouts.lengths
+    trained, lengths = rollouts.stopped, rollouts.lengths
     loss = dataclasses.replace(LOSS, mask_truncated=True, aggregation=aggregation)
     params, metrics = run_step(rollouts=rollouts, advantages=advantages, loss=loss)
-    weights = kept * (lengths if aggregation == 'token' else 1)
+    weights = trained * (lengths if aggregation == 'token' else 1)
     expected = -(weights * advantages).sum() / weights.sum()
     assert metrics['loss'] == pytest.approx(expected, abs=1e-6)
     # Nor do the advantages of truncated responses matter.
-    other = np.where(kept, advantages, 100.0).astype(np.float32)
+    other = np.where(trained, advantages, 100.0).astype(np.float32)
     again, _ = run_step(rollouts=rollouts, advantages=other, loss=loss)
     assert_params_close(params, again, atol=0)
     _, unmasked = run_step(rollouts=rollouts, advantages=other)
@@ -108,16 +108,18 @@ def test_figures_of_tokens_are_of_those_trained_whatever_updates_they_are_in(
 ):
     """Of two updates the first has none, and their lengths differ anyhow."""
     rollouts = make_rollouts()
-    kept = np.broadcast_to(np.arange(P)[:, None] % 2 == 1, (P, N))
-    own, entropies = learner_figures(rollouts)
-    sampler = own - np.random.default_rng(3).uniform(0, 0.5, own.shape)
+    trained = np.broadcast_to(np.arange(P)[:, None] % 2 == 1, (P, N))
+    learner, entropies = learner_figures(rollouts)
+    sampler = learner - np.random.default_rng(3).uniform(0, 0.5, learner.shape)
     rollouts = dataclasses.replace(
-        rollouts, stopped=kept, sampler_log_probs=sampler.astype(np.float32)
+        rollouts, stopped=trained, sampler_log_probs=sampler.astype(np.float32)
     )
     _, metrics = run_step(rollouts=rollouts, num_updates=num_updates, **STILL)
-    mask = kept[..., None] & (np.arange(own.shape[-1]) < rollouts.lengths[..., None])
+    mask = trained[..., None] & (
+        np.arange(learner.shape[-1]) < rollouts.lengths[..., None]
+    )
     assert metrics['entropy'] == pytest.approx(entropies[mask].mean(), rel=1e-5)
-    weights = np.exp(own - sampler)[mask]
+    weights = np.exp(learner - sampler)[mask]
     assert metrics['sampler_weight'] == pytest.approx(weights.mean(), rel=1e-5)
 
 
@@ -141,13 +143,13 @@ def test_the_weights_are_those_of_the_sampler_against_the_learner():
     One whose are log 8 below: every weight is capped at 4.
     """
     rollouts = make_rollouts()
-    own, _ = learner_figures(rollouts)
+    learner, _ = learner_figures(rollouts)
     settings = {'num_updates': 2}
     loss = dataclasses.replace(LOSS, sampler_weight_cap=4.0)
 
     def run(weight):
         shift = np.float32(np.log(weight))
-        shifted = dataclasses.replace(rollouts, sampler_log_probs=own - shift)
+        shifted = dataclasses.replace(rollouts, sampler_log_probs=learner - shift)
         return run_step(rollouts=shifted, loss=loss, **settings)
 
     plain, metrics = run_step(rollouts=rollouts, **settings)
@@ -169,8 +171,8 @@ def test_the_weights_are_those_of_the_sampler_against_the_learner():
 
 def learner_figures(rollouts):
     """Log-probabilities and entropies of the tokens before the first update."""
-    found = figures_of(make_policy(), start().params, rollouts)[:2]
-    return tuple(map(np.asarray, found))
+    figures = figures_of(make_policy(), start().params, rollouts)[:2]
+    return tuple(map(np.asarray, figures))
 
 
 @pytest.mark.slow

@@ -25,12 +25,12 @@ from tests.slow import slow_rows, slow_values
 
 PAD = 3
 # Two programs of a whole and its packing, of 2 and 4 rows, for all tests but two.
-WHOLE = {
+UNPACKED = {
     'loss': dataclasses.replace(LOSS, aggregation='sequence'),
     'num_updates': 2,
     'num_micro_batches': 2,
 }
-PACKED = WHOLE | {'pack_sizes': 2}
+PACKED = UNPACKED | {'pack_sizes': 2}
 # Every kind of pass.
 EVERYTHING = {
     'loss': dataclasses.replace(LOSS, kl_coef=0.1, entropy_coef=0.01),
@@ -40,8 +40,8 @@ EVERYTHING = {
 
 def assert_same_step(a, b, *, atol=2e-6):
     """Parameters and every metric but the one that says how much was computed."""
-    (params, metrics), (others, other_metrics) = a, b
-    assert_params_close(params, others, atol=atol)
+    (params, metrics), (other_params, other_metrics) = a, b
+    assert_params_close(params, other_params, atol=atol)
     assert metrics.keys() == other_metrics.keys()
     for name in metrics.keys() - {'padding'}:
         np.testing.assert_allclose(
@@ -52,7 +52,7 @@ def assert_same_step(a, b, *, atol=2e-6):
 @pytest.mark.parametrize('changes', slow_values([{}, EVERYTHING], quick=[EVERYTHING]))
 def test_packing_changes_neither_the_update_nor_its_metrics(changes):
     rollouts = make_rollouts(pad=PAD)
-    plain = run_step(rollouts=rollouts, **(WHOLE | changes))
+    plain = run_step(rollouts=rollouts, **(UNPACKED | changes))
     packed = run_step(rollouts=rollouts, **(PACKED | changes))
     assert_same_step(plain, packed)
     assert packed[1]['padding'] < 0.8 * plain[1]['padding']
@@ -65,21 +65,23 @@ def test_packing_on_a_mesh_changes_nothing():
     packed = run_step(
         rollouts=rollouts, mesh=mesh, **(PACKED | {'num_micro_batches': 1})
     )
-    assert_same_step(run_step(rollouts=rollouts, **WHOLE), packed, atol=5e-6)
+    assert_same_step(run_step(rollouts=rollouts, **UNPACKED), packed, atol=5e-6)
 
 
 @pytest.mark.slow
 def test_parts_of_the_rollouts_change_nothing():
     """Not the update nor a metric, packed and on a mesh that divides rollouts."""
     rollouts = make_rollouts(pad=PAD)
-    whole = run_step(rollouts=rollouts, **(WHOLE | EVERYTHING))
-    parts = run_step(rollouts=rollouts, **(WHOLE | EVERYTHING | {'rollout_parts': 2}))
-    assert_same_step(whole, parts)
-    assert parts[1]['padding'] == whole[1]['padding']
+    undivided = run_step(rollouts=rollouts, **(UNPACKED | EVERYTHING))
+    parts = run_step(
+        rollouts=rollouts, **(UNPACKED | EVERYTHING | {'rollout_parts': 2})
+    )
+    assert_same_step(undivided, parts)
+    assert parts[1]['padding'] == undivided[1]['padding']
     mesh = sharding.make_mesh(data=2, fsdp=2, rollout=2, tensor=1)
     changes = {'rollout_parts': 2, 'num_micro_batches': 1}
     packed = run_step(rollouts=rollouts, mesh=mesh, **(PACKED | EVERYTHING | changes))
-    assert_same_step(whole, packed, atol=5e-6)
+    assert_same_step(undivided, packed, atol=5e-6)
 
 
 def test_problem_losses_stand_in_the_order_of_the_problems():
@@ -111,16 +113,18 @@ def test_padding_is_the_share_of_computed_positions_without_a_token(settings, lo
     updates = settings['num_updates']
     prompts = P // updates // settings['num_micro_batches']
     needed = packing.pack(jnp.array(rollouts.lengths), width=width).num_rows
-    each = [np.sort(needed[u::updates])[prompts - 1 :: prompts] for u in range(updates)]
+    row_counts = [
+        np.sort(needed[u::updates])[prompts - 1 :: prompts] for u in range(updates)
+    ]
     compiled = np.array(packing.row_counts(N, sizes=settings['pack_sizes']))
-    rows = prompts * int(compiled[np.searchsorted(compiled, each)].sum())
+    rows = prompts * int(compiled[np.searchsorted(compiled, row_counts)].sum())
     assert rows < P * N
     assert metrics['padding'] == pytest.approx(1 - tokens / (rows * width))
 
 
 def test_padding_without_packing_is_that_of_a_row_a_response():
     rollouts = make_rollouts(pad=PAD)
-    _, metrics = run_step(rollouts=rollouts, **WHOLE)
+    _, metrics = run_step(rollouts=rollouts, **UNPACKED)
     share = rollouts.lengths.sum() / (P * N * (T + PAD))
     assert metrics['padding'] == pytest.approx(1 - share)
 
@@ -135,10 +139,10 @@ def test_packed_too_a_scaled_advantage_scales_the_gradient_bit_for_bit():
 
 def test_responses_of_full_width_are_not_packed():
     rollouts = make_rollouts(pad=PAD)
-    whole = np.full((P, N), T + PAD, np.int32)
-    rollouts = dataclasses.replace(rollouts, lengths=whole)
+    lengths = np.full((P, N), T + PAD, np.int32)
+    rollouts = dataclasses.replace(rollouts, lengths=lengths)
     plain, packed = (
-        run_step(rollouts=rollouts, **WHOLE),
+        run_step(rollouts=rollouts, **UNPACKED),
         run_step(rollouts=rollouts, **PACKED),
     )
     assert_same_step(plain, packed)

@@ -183,7 +183,7 @@ def assert_params_close(a, b, *, atol: float) -> None:
 
 # The loss of the tests that cut a step of two updates up: each of its whole is one
 # program.
-WHOLE = dataclasses.replace(LOSS, entropy_coef=0.01)
+FULL_LOSS = dataclasses.replace(LOSS, entropy_coef=0.01)
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ WHOLE = dataclasses.replace(LOSS, entropy_coef=0.01)
     [('token', 2), *slow_rows([('sequence', 4)])],
 )
 def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
-    loss = dataclasses.replace(WHOLE, aggregation=aggregation)
-    whole, metrics = run_step(loss=loss, num_updates=2)
+    loss = dataclasses.replace(FULL_LOSS, aggregation=aggregation)
+    undivided, metrics = run_step(loss=loss, num_updates=2)
     cut, cut_metrics = run_step(
         loss=loss, num_updates=2, num_micro_batches=num_micro_batches
     )
-    assert_params_close(whole, cut, atol=2e-6)
+    assert_params_close(undivided, cut, atol=2e-6)
     assert metrics['loss'] == pytest.approx(cut_metrics['loss'], abs=1e-6)
     np.testing.assert_allclose(
         metrics['problem_loss'], cut_metrics['problem_loss'], atol=1e-6
@@ -204,7 +204,7 @@ def test_micro_batches_do_not_change_the_update(aggregation, num_micro_batches):
 
 
 # On a mesh of every axis: one program for the three tests that run it.
-ON_A_MESH = {'loss': WHOLE, 'num_updates': 2, 'num_micro_batches': 2}
+ON_A_MESH = {'loss': FULL_LOSS, 'num_updates': 2, 'num_micro_batches': 2}
 
 
 @pytest.mark.parametrize(
@@ -213,9 +213,9 @@ ON_A_MESH = {'loss': WHOLE, 'num_updates': 2, 'num_micro_batches': 2}
     [*slow_rows([((2, 4, 1), {})]), ((2, 2, 2), ON_A_MESH)],
 )
 def test_the_mesh_does_not_change_the_update(shape, changes):
-    whole = {'loss': WHOLE, 'num_updates': 2}
-    alone, metrics = run_step(**whole)
-    together, mesh_metrics = run_step(mesh=make_mesh(*shape), **(whole | changes))
+    settings = {'loss': FULL_LOSS, 'num_updates': 2}
+    alone, metrics = run_step(**settings)
+    together, mesh_metrics = run_step(mesh=make_mesh(*shape), **(settings | changes))
     assert_params_close(alone, together, atol=5e-6)
     assert metrics['grad_norm'] == pytest.approx(mesh_metrics['grad_norm'], rel=1e-4)
 

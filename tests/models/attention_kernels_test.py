@@ -23,17 +23,17 @@ def random_inputs(*, P=2, N=2, S=6, T=5, J=4, C=2, H=8):
         return jax.random.normal(next(draw), shape)
 
     query = normal(P, N, T, J, H)
-    own = (normal(P, N, T, C, H), normal(P, N, T, C, H))
+    suffix = (normal(P, N, T, C, H), normal(P, N, T, C, H))
     prefix = (normal(P, 1, S, C, H), normal(P, 1, S, C, H))
-    return query, own, prefix, jnp.array([S, 0] + [2] * (P - 2))
+    return query, suffix, prefix, jnp.array([S, 0] + [2] * (P - 2))
 
 
-def dense(query, own, prefix, lengths, starts=None, window=0):
+def dense(query, suffix, prefix, lengths, starts=None, window=0):
     if prefix is None:
-        pair, lengths = own, None
+        pair, lengths = suffix, None
     else:
         shifted = lengths if window else None
-        pair = attention_kernels.after_prefix(own, prefix, shifted)
+        pair = attention_kernels.after_prefix(suffix, prefix, shifted)
     return attention_kernels._dense(query, pair, lengths, 'xla', starts, window)
 
 
@@ -59,20 +59,20 @@ def loss_and_value(mixed):
 def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
     name, with_prefix, window
 ):
-    query, own, prefix, lengths = random_inputs()
+    query, suffix, prefix, lengths = random_inputs()
     prefix = prefix if with_prefix else None
 
-    def have(query, own, prefix):
-        mixed = CASES[name](query, own, prefix, lengths, window=window)
+    def have(query, suffix, prefix):
+        mixed = CASES[name](query, suffix, prefix, lengths, window=window)
         return loss_and_value(mixed)
 
-    def want(query, own, prefix):
+    def want(query, suffix, prefix):
         mixed = attention_kernels.attend_whole(
-            'plain', query, own, prefix, lengths, window=window
+            'plain', query, suffix, prefix, lengths, window=window
         )
         return loss_and_value(mixed)
 
-    args = (query, own, prefix)
+    args = (query, suffix, prefix)
     run = functools.partial(jax.value_and_grad, argnums=(0, 1, 2), has_aux=True)
     have, want = (jax.jit(run(fn))(*args) for fn in (have, want))
     for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
@@ -80,12 +80,12 @@ def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
 
 
 def test_gradients_of_another_splash_are_an_error():
-    query, own, prefix, lengths = random_inputs()
+    query, suffix, prefix, lengths = random_inputs()
     module = 'jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel'
     other = mock.patch(f'{module}._splash_attention_bwd', return_value=(None,) * 8)
 
     def total(query):
-        return CASES['splash'](query, own, prefix, lengths).sum()
+        return CASES['splash'](query, suffix, prefix, lengths).sum()
 
     with other, pytest.raises(ValueError, match='returns other gradients than that'):
         jax.grad(total)(query)
@@ -119,22 +119,24 @@ def test_a_kernel_on_a_mesh_equals_one_devices_and_gathers_nothing(name, sizes):
 
 def test_cudnn_under_a_window_gets_the_prefix_next_to_the_sequence():
     """The way from attend_whole to the kernel, which needs an accelerator itself."""
-    query, own, prefix, lengths = random_inputs()
+    query, suffix, prefix, lengths = random_inputs()
     with mock.patch.object(attention_kernels, '_dense') as call:
-        attention_kernels.attend_whole('cudnn', query, own, prefix, lengths, window=2)
-    _, pair, *rest = call.call_args.args
-    assert rest[-1] == 2
-    for have, before, after in zip(pair, prefix, own, strict=True):
+        attention_kernels.attend_whole(
+            'cudnn', query, suffix, prefix, lengths, window=2
+        )
+    _, pair, *arguments = call.call_args.args
+    assert arguments[-1] == 2
+    for have, before, after in zip(pair, prefix, suffix, strict=True):
         S = before.shape[2]
         np.testing.assert_array_equal(have[0, 1, :S], before[0, 0])
         np.testing.assert_array_equal(have[:, :, S:], after)
-    query, own, prefix, lengths = random_inputs(P=3)
-    shifted = attention_kernels.after_prefix(own, prefix, lengths)[0]
+    query, suffix, prefix, lengths = random_inputs(P=3)
+    shifted = attention_kernels.after_prefix(suffix, prefix, lengths)[0]
     np.testing.assert_array_equal(shifted[2, 0, 4:6], prefix[0][2, 0, :2])
 
 
 def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():
-    query, own, prefix, lengths = random_inputs(P=3, N=4, S=6, T=5)
+    query, suffix, prefix, lengths = random_inputs(P=3, N=4, S=6, T=5)
     shapes = []
 
     def spy(query, key, value, *, mask=None, **_):
@@ -142,10 +144,10 @@ def test_cudnn_gets_even_sizes_and_one_mask_for_all_rollouts():
         shapes.append((query.shape[1], key.shape[1], sizes))
         return query
 
-    pair = attention_kernels.after_prefix(own, prefix)
+    pair = attention_kernels.after_prefix(suffix, prefix)
     with mock.patch('jax.nn.dot_product_attention', spy):
         attention_kernels._dense(query, pair, lengths, 'cudnn')
-        attention_kernels._dense(query, own, None, 'cudnn')
+        attention_kernels._dense(query, suffix, None, 'cudnn')
     assert shapes == [(6, 12, (1, 1, 6, 12)), (6, 6, ())]
 
 
@@ -218,7 +220,7 @@ def test_remat_of_all_but_attention_does_not_attend_twice():
     params = oracle.random_params(oracle.tiny_policy())
     batch = oracle.random_batch(vocab_size=16)
 
-    def kept_and_gradients(remat):
+    def residuals_and_gradients(remat):
         policy = oracle.tiny_policy(remat=remat)
         loss = oracle.loss_of(policy, *batch)
         pull = jax.eval_shape(lambda x: jax.vjp(loss, x)[1], params)
@@ -226,7 +228,7 @@ def test_remat_of_all_but_attention_does_not_attend_twice():
         return size, oracle.evaluate(policy, params, *batch)[1]
 
     (none, want), (full, _), (some, have) = map(
-        kept_and_gradients, ('none', 'full', 'attention')
+        residuals_and_gradients, ('none', 'full', 'attention')
     )
     prompts, tokens, _ = batch
     # Of both streams, in each of the two layers of 4 heads of 8.

@@ -86,12 +86,12 @@ def test_log_probs_entropies_and_gradients_are_those_of_rows_of_their_own(
     weights = rng.normal(size=tokens.shape) * inside
 
     def loss(params, rows, starts):
-        found = policies.token_log_probs(
+        outputs = policies.token_log_probs(
             policy, params, prompts, rows, starts, temperature=0.7
         )[:2]
         if starts is not None:
-            found = tuple(map(unpacked, found))
-        log_probs, entropies = (jnp.where(inside, x, 0.0) for x in found)
+            outputs = tuple(map(unpacked, outputs))
+        log_probs, entropies = (jnp.where(inside, x, 0.0) for x in outputs)
         return (weights * (log_probs + entropies)).sum(), (log_probs, entropies)
 
     grad = jax.jit(jax.value_and_grad(loss, has_aux=True))
@@ -119,8 +119,8 @@ def value_and_gradients(name, window=0):
             attention_kernels.attend_whole, name, window=window
         )
 
-    def value(query, own, prefix, lengths, starts):
-        return loss_and_value(attend_to(query, own, prefix, lengths, starts))
+    def value(query, suffix, prefix, lengths, starts):
+        return loss_and_value(attend_to(query, suffix, prefix, lengths, starts))
 
     return jax.jit(jax.value_and_grad(value, argnums=(0, 1, 2), has_aux=True))
 
@@ -132,10 +132,10 @@ def value_and_gradients(name, window=0):
 def test_a_kernel_equals_the_plain_form_in_values_and_gradients(
     name, with_prefix, window
 ):
-    query, own, prefix, lengths = random_inputs()
+    query, suffix, prefix, lengths = random_inputs()
     if not with_prefix:
         prefix = lengths = None
-    args = query, own, prefix, lengths, random_starts(*query.shape[:3])
+    args = query, suffix, prefix, lengths, random_starts(*query.shape[:3])
     have, want = (value_and_gradients(x, window)(*args) for x in (name, 'plain'))
     for x, y in zip(jax.tree.leaves(have), jax.tree.leaves(want), strict=True):
         np.testing.assert_allclose(x, y, atol=1e-5, rtol=1e-5)
@@ -176,10 +176,10 @@ def test_the_gradient_of_a_prefix_adds_up_over_the_devices_that_share_its_rows(
 
 @pytest.mark.slow
 def test_in_bfloat16_splash_is_as_near_as_the_plain_form():
-    query, own, prefix, lengths = random_inputs(S=40, T=50)
+    query, suffix, prefix, lengths = random_inputs(S=40, T=50)
     starts = random_starts(*query.shape[:3])
-    want = value_and_gradients('plain')(query, own, prefix, lengths, starts)
-    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), (query, own, prefix))
+    want = value_and_gradients('plain')(query, suffix, prefix, lengths, starts)
+    half = jax.tree.map(lambda x: x.astype(jnp.bfloat16), (query, suffix, prefix))
     errors = [
         distance(value_and_gradients(name)(*half, lengths, starts)[1], want[1])
         for name in ('splash', 'plain')
@@ -204,10 +204,10 @@ def test_splash_runs_forward_once_where_remat_saves_attention():
 
 
 def test_chunks_of_queries_see_where_their_responses_start():
-    query, own, _, _ = random_inputs()
+    query, suffix, _, _ = random_inputs()
     starts = random_starts(*query.shape[:3])
-    args = query, attention_kernels.key_values(own), jnp.arange(query.shape[2])
-    whole = attend(*args, None, None, starts)
+    args = query, attention_kernels.key_values(suffix), jnp.arange(query.shape[2])
+    unchunked = attend(*args, None, None, starts)
     cut = attend(*args, None, None, starts, max_logits=1)
-    np.testing.assert_allclose(whole, cut, atol=1e-6)
-    assert np.abs(whole - attend(*args, None, None)).max() > 1e-2
+    np.testing.assert_allclose(unchunked, cut, atol=1e-6)
+    assert np.abs(unchunked - attend(*args, None, None)).max() > 1e-2

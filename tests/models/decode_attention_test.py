@@ -80,9 +80,9 @@ def test_the_kernel_equals_the_plain_form(shape, window, dtype, int8):
 
 @pytest.mark.slow
 def test_many_rollouts_of_a_prompt_attend_in_sets():
-    whole = random_inputs(N=6, R=16)
+    exact = random_inputs(N=6, R=16)
     with mock.patch.object(decode_attention, '_STEP_NUMBERS', 4 * 2 * 20 * 2):
-        for inputs in (whole, in_int8(*whole)):
+        for inputs in (exact, in_int8(*exact)):
             assert_close(attend_filled(*inputs), attend_plainly(*inputs))
 
 

@@ -28,10 +28,10 @@ def test_sampling_has_a_mesh_of_the_same_devices(sizes, heads, want, abstract):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     mesh = mesh.abstract_mesh if abstract else mesh
     assert decode_mesh.sizes(mesh, num_kv_heads=heads) == want
-    for tensor, found in want.items():
+    for tensor, axis_sizes in want.items():
         other = decode_mesh.make(mesh, tensor, num_kv_heads=heads)
-        assert (other.axis_sizes, other.axis_types) == (found, mesh.axis_types)
-        assert (other is mesh) == (found == sizes)
+        assert (other.axis_sizes, other.axis_types) == (axis_sizes, mesh.axis_types)
+        assert (other is mesh) == (axis_sizes == sizes)
         if not abstract:
             assert [*other.devices.flat] == [*mesh.devices.flat]
     assert decode_mesh.make(mesh, 0, num_kv_heads=heads) is mesh

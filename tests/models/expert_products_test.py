@@ -147,11 +147,11 @@ def test_a_token_depends_on_no_other(implementation):
     xs, chosen, weights, kernels = draw([RESPONSES], E=8, k=2)
     run = jax.jit(grouped(implementation))
     alone = run(xs, chosen, weights, kernels)[0]
-    others = jnp.asarray(np.arange(6) > 2)
+    is_other = jnp.asarray(np.arange(6) > 2)
     (x,), (of_token,) = xs, chosen
     for changed in (jnp.nan, 1e30):
-        ys = jnp.where(others[:, None], changed, x)
-        ids = jnp.where(others[:, None], (of_token + 3) % 8, of_token)
+        ys = jnp.where(is_other[:, None], changed, x)
+        ids = jnp.where(is_other[:, None], (of_token + 3) % 8, of_token)
         have = run((ys,), (ids,), weights, kernels)[0]
         np.testing.assert_array_equal(have[:, :, :3], alone[:, :, :3])
 

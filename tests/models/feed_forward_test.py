@@ -15,11 +15,11 @@ from tests.models import oracle
 def test_a_kind_declares_the_parameters_that_it_makes(kind, stack):
     part = FEED_FORWARDS[kind]
     arch = oracle.tiny_arch(feed_forward=kind)
-    made = part(arch, stack=stack, rngs=nnx.Rngs(params=0))
+    layer = part(arch, stack=stack, rngs=nnx.Rngs(params=0))
     declared = part.parameters(arch)
     shapes = {
         '.'.join(map(str, path)): x[...].shape
-        for path, x in nnx.to_flat_state(nnx.state(made))
+        for path, x in nnx.to_flat_state(nnx.state(layer))
     }
     assert shapes.keys() == declared.keys()
     for name, shape in shapes.items():
@@ -71,7 +71,7 @@ def test_statistics_of_each_layer_reach_the_caller_and_change_nothing(
     places = np.arange(S)[None, None], S + np.arange(T)[None, None]
     places = tuple(np.broadcast_to(x, (P, *x.shape[1:])) for x in places)
     args = streams, places, prompts.lengths
-    found = {}
+    by_form = {}
     for form, weights in {
         'stacked': params,
         'apart': policies.prepare_decoding(policy, params),
@@ -81,15 +81,15 @@ def test_statistics_of_each_layer_reach_the_caller_and_change_nothing(
         assert none == {}
         jax.tree.map(np.testing.assert_array_equal, xs, want)
         assert statistics.keys() == {'size'}
-        found[form] = statistics['size']
-        assert [x.shape for x in found[form]] == [(4, P, 1, S), (4, P, N, T)]
-    for x, y in zip(*found.values(), strict=True):
+        by_form[form] = statistics['size']
+        assert [x.shape for x in by_form[form]] == [(4, P, 1, S), (4, P, N, T)]
+    for x, y in zip(*by_form.values(), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4)
     # Each layer has its own: a norm makes the size the mean of its squared scale.
     scales = np.square(params['layers.mlp_norm.scale']).mean(-1)
-    ratios = found['stacked'][1].mean((1, 2, 3)) / scales
+    ratios = by_form['stacked'][1].mean((1, 2, 3)) / scales
     assert np.all((ratios > 0.5) & (ratios < 2))
-    assert len(set(found['stacked'][1].mean((1, 2, 3)).tolist())) == 4
+    assert len(set(by_form['stacked'][1].mean((1, 2, 3)).tolist())) == 4
 
 
 def test_flops_are_those_of_the_traced_products():

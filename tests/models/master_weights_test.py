@@ -198,7 +198,7 @@ def test_written_gradients_are_those_of_autodiff_in_float32(fn, plain):
     def loss(fn):
         return lambda weight: jnp.sin(fn(weight, tokens, jnp.float32)).sum()
 
-    have, want = (jax.jit(jax.grad(loss(each)))(weight) for each in (fn, plain))
+    have, want = (jax.jit(jax.grad(loss(function)))(weight) for function in (fn, plain))
     np.testing.assert_allclose(have, want, atol=1e-5)
 
 

@@ -34,7 +34,7 @@ VISION = Vision(
 
 
 # Of a family's own; its windows are of 2 x 2 tokens.
-OWN_VISION: dict[str, dict[str, Any]] = {
+FAMILY_VISION: dict[str, dict[str, Any]] = {
     'qwen2_5_vl': {
         'table_size': 0,
         'taps': (),
@@ -49,7 +49,7 @@ def family_vision(name: str, **changes: Any) -> Vision | None:
     parts = family_of(name).vision
     if parts is None:
         return None
-    pieces = {**parts.pieces, **OWN_VISION.get(name, {})}
+    pieces = {**parts.pieces, **FAMILY_VISION.get(name, {})}
     return dataclasses.replace(VISION, **pieces | changes)
 
 
@@ -239,9 +239,9 @@ def token_log_probs(
     def one(prompt, length, response):
         T = len(response)
         # The response follows its prompt at once; causality hides what is behind.
-        whole = jnp.concatenate([prompt, jnp.zeros_like(response)])
-        whole = jax.lax.dynamic_update_slice_in_dim(whole, response, length, 0)
-        logits = sequence_logits(params, arch, whole)
+        sequence = jnp.concatenate([prompt, jnp.zeros_like(response)])
+        sequence = jax.lax.dynamic_update_slice_in_dim(sequence, response, length, 0)
+        logits = sequence_logits(params, arch, sequence)
         logits = jax.lax.dynamic_slice_in_dim(logits, length - 1, T, 0)
         dist = jax.nn.log_softmax(logits / temperature)
         return dist[jnp.arange(T), response], -(jnp.exp(dist) * dist).sum(-1)

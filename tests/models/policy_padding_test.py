@@ -41,13 +41,13 @@ def score(policy, params, batch, temperature):
     """Log-probabilities and entropies, and the gradient of a sum of both."""
 
     def loss(params):
-        found = policies.token_log_probs(
+        outputs = policies.token_log_probs(
             policy, params, *batch, temperature=temperature
         )[:2]
-        return sum(map(jnp.sum, found)), found
+        return sum(map(jnp.sum, outputs)), outputs
 
-    grads, found = jax.grad(loss, has_aux=True)(params)
-    return found, grads
+    grads, outputs = jax.grad(loss, has_aux=True)(params)
+    return outputs, grads
 
 
 @pytest.mark.parametrize('temperature', [1e-30, 0.7, 1e30])
@@ -60,19 +60,19 @@ def test_the_learner_has_the_distribution_of_the_smaller_table(
     }
     smaller = oracle.tiny_policy(vocab_size=TOKENS, num_layers=1)
     expected, grads = score(smaller, cut, batch, temperature)
-    found, padded = score(policy, params, batch, temperature)
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+    outputs, padded = score(policy, params, batch, temperature)
+    for ours, want in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(ours, want, rtol=1e-5, atol=1e-5)
     assert all(np.isfinite(x).all() for x in padded.values())
-    rest = padded['embed.embedding'][TOKENS:], padded['head.kernel'][:, TOKENS:]
-    assert not any(x.any() for x in rest)
+    padding = padded['embed.embedding'][TOKENS:], padded['head.kernel'][:, TOKENS:]
+    assert not any(x.any() for x in padding)
     if temperature == 1e-30:
         # A difference in rounding is as large as the gradient.
         return
     padded['embed.embedding'] = padded['embed.embedding'][:TOKENS]
     padded['head.kernel'] = padded['head.kernel'][:, :TOKENS]
-    for name, theirs in grads.items():
-        np.testing.assert_allclose(padded[name], theirs, rtol=1e-4, atol=1e-5)
+    for name, want in grads.items():
+        np.testing.assert_allclose(padded[name], want, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -132,6 +132,6 @@ def test_a_table_without_padding_costs_nothing(batch):
             learner.lower(params, batch, 1.0).as_text(),
         )
 
-    whole = programs(TABLE)
-    assert whole == programs(None)
-    assert all(map(str.__ne__, whole, programs(TABLE - 1)))
+    unpadded = programs(TABLE)
+    assert unpadded == programs(None)
+    assert all(map(str.__ne__, unpadded, programs(TABLE - 1)))

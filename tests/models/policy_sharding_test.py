@@ -187,6 +187,6 @@ def test_qwen25_7b_has_its_published_size_and_costs_nothing_to_define():
     mesh = sharding.make_mesh(data=1, fsdp=4, rollout=1, tensor=2)
     shapes = policies.param_shapes(policy, mesh)
     assert sum(x.size for x in shapes.values()) == 7_615_616_512
-    held = sum(np.prod(x.sharding.shard_shape(x.shape)) for x in shapes.values())
+    per_device = sum(np.prod(x.sharding.shard_shape(x.shape)) for x in shapes.values())
     # Norms and QKV biases are all that is not split eight ways.
-    assert held < 1.001 * 7_615_616_512 / 8
+    assert per_device < 1.001 * 7_615_616_512 / 8

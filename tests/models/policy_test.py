@@ -88,9 +88,9 @@ def test_prefill_and_decode_token_by_token_equal_the_full_forward(changes):
         length = prompts.lengths[p]
         for n in range(N):
             # Causality hides what is behind, and one program serves all lengths.
-            whole = np.zeros(prompts.tokens.shape[1] + T, np.int32)
-            whole[: length + T] = [*prompts.tokens[p, :length], *tokens[p, n]]
-            want = np.asarray(naive(params, policy.arch, whole))
+            sequence = np.zeros(prompts.tokens.shape[1] + T, np.int32)
+            sequence[: length + T] = [*prompts.tokens[p, :length], *tokens[p, n]]
+            want = np.asarray(naive(params, policy.arch, sequence))
             want = want[length - 1 : length + T - 1]
             np.testing.assert_allclose(have[p, n], want, atol=1e-5)
 
@@ -163,12 +163,12 @@ def test_a_token_is_predicted_by_its_past_only(window):
 # Of 24 tokens: equal chunks, and a last one that is smaller.
 @pytest.mark.parametrize('head_chunk_tokens', slow_values([1, 23], quick=[23]))
 def test_the_size_of_the_head_chunks_changes_nothing(head_chunk_tokens):
-    whole = oracle.tiny_policy()
+    unchunked = oracle.tiny_policy()
     chunked = oracle.tiny_policy(head_chunk_tokens=head_chunk_tokens)
-    params = oracle.random_params(whole)
+    params = oracle.random_params(unchunked)
     batch = oracle.random_batch(vocab_size=16)
     have, have_grads = oracle.evaluate(chunked, params, *batch)
-    want, want_grads = oracle.evaluate(whole, params, *batch)
+    want, want_grads = oracle.evaluate(unchunked, params, *batch)
     np.testing.assert_allclose(have, want, atol=1e-6, rtol=1e-6)
     assert oracle.relative_error(have_grads, want_grads) < 2e-6
 
@@ -235,13 +235,13 @@ def test_remat_recomputes_each_layer_and_changes_nothing():
     np.testing.assert_allclose(have, want, atol=1e-6)
     assert oracle.relative_error(have_grads, want_grads) < 1e-6
 
-    def kept(policy):
+    def residual_bytes(policy):
         pull = jax.eval_shape(
             lambda x: jax.vjp(oracle.loss_of(policy, *batch), x)[1], params
         )
         return sum(x.size for x in jax.tree.leaves(pull))
 
-    assert kept(remat) < kept(plain) / 2
+    assert residual_bytes(remat) < residual_bytes(plain) / 2
 
 
 def test_bfloat16_products_stay_close_and_masters_get_float32_gradients():
@@ -378,23 +378,23 @@ def test_large_parameters_are_made_alone_and_no_other_for_it(monkeypatch):
     policy, mesh = oracle.tiny_policy(), sharding.one_device_mesh(jax.devices()[0])
     key = jax.random.key(0)
     together = policies.init_params(policy, key, mesh)
-    made = []
+    groups = []
     init = policies._init
 
     def watched(arch, key, names=None):
-        made.append(names)
+        groups.append(names)
         return init(arch, key, names)
 
     monkeypatch.setattr(policies, '_init', watched)
     # The three of the MLP are larger.
     monkeypatch.setattr(policies, '_SMALL_PARAMETER', 2048)
     apart = policies.init_params(policy, key, mesh)
-    sizes = [[apart[name].size for name in names] for names in made if names]
-    *alone, rest = sizes
+    sizes = [[apart[name].size for name in names] for names in groups if names]
+    *alone, small = sizes
     assert alone == sorted(alone, reverse=True)
     assert all(len(one) == 1 for one in alone)
     assert len(alone) == 3
-    assert max(rest) == 2048 < min(alone)[0]
+    assert max(small) == 2048 < min(alone)[0]
     assert list(apart) == list(together)
     for name, x in together.items():
         np.testing.assert_array_equal(apart[name], x)

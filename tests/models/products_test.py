@@ -15,13 +15,13 @@ TYPES = re.compile(r': \(tensor<(?:\d+x)*(\w+)>, tensor<(?:\d+x)*(\w+)>\)')
 
 def precisions(text: str) -> list[tuple[str, str]]:
     """Returns the factors' dtype and the precision of each product of a program."""
-    found = []
+    factors = []
     for line in text.splitlines():
         if 'dot_general' in line:
             x, y = TYPES.search(line).groups()
             precision = PRECISION.search(line)
-            found.append((f'{x} {y}', precision[1] if precision else 'DEFAULT'))
-    return found
+            factors.append((f'{x} {y}', precision[1] if precision else 'DEFAULT'))
+    return factors
 
 
 @pytest.mark.parametrize('remat', ['none', 'full'])
@@ -38,14 +38,16 @@ def test_a_tpu_rounds_no_float32_factor_of_a_gradient(dtype, remat):
         return oracle.loss_of(policy, prompts, tokens, lengths)(params)
 
     traced = jax.jit(jax.grad(loss)).trace(params)
-    found = precisions(traced.lower(lowering_platforms=('tpu',)).as_text())
-    assert found
-    exact = [precision for factors, precision in found if factors == 'f32 f32']
+    products = precisions(traced.lower(lowering_platforms=('tpu',)).as_text())
+    assert products
+    exact = [precision for factors, precision in products if factors == 'f32 f32']
     # Forward, and the gradients of both factors.
     assert len(exact) >= 3
     assert {*exact} == {'HIGHEST'}
-    rest = {precision for factors, precision in found if factors != 'f32 f32'}
-    assert rest == (set() if dtype == 'float32' else {'DEFAULT'})
+    other_precisions = {
+        precision for factors, precision in products if factors != 'f32 f32'
+    }
+    assert other_precisions == (set() if dtype == 'float32' else {'DEFAULT'})
 
 
 def test_only_float32_factors_ask_for_more():

@@ -38,23 +38,23 @@ def test_a_number_is_off_by_at_most_half_a_step(seed, tokens, size, power, dtype
     # Of heavy tails, and of very different sizes from token to token.
     spread = np.exp2(rng.uniform(power - 8, power + 8, (tokens, 1)))
     x = jnp.asarray(rng.standard_t(2, (tokens, size)) * spread, dtype)
-    held = quantize(layer_of(x))
-    assert (held.keys.dtype, held.values.dtype) == (jnp.int8, jnp.int8)
-    wanted, have = np.asarray(x, np.float64), dequantized(held)
+    quantized = quantize(layer_of(x))
+    assert (quantized.keys.dtype, quantized.values.dtype) == (jnp.int8, jnp.int8)
+    wanted, have = np.asarray(x, np.float64), dequantized(quantized)
     largest = np.abs(wanted).max(axis=-1, keepdims=True)
     step = largest / 127
-    for found in (have.values, have.keys.mT):
-        assert (np.abs(found - wanted) <= step * (0.5 + 1e-4)).all()
+    for array in (have.values, have.keys.mT):
+        assert (np.abs(array - wanted) <= step * (0.5 + 1e-4)).all()
         # The largest number of a token has hardly an error.
-        np.testing.assert_allclose(np.abs(found).max(-1, keepdims=True), largest, 1e-6)
-    assert np.abs(np.asarray(held.values, int)).max() == 127
+        np.testing.assert_allclose(np.abs(array).max(-1, keepdims=True), largest, 1e-6)
+    assert np.abs(np.asarray(quantized.values, int)).max() == 127
 
 
 @pytest.mark.parametrize('value', [0.0, 1e-30, -3.0])
 def test_equal_numbers_are_exact(value):
-    held = quantize(layer_of(np.full((3, 8), value, np.float32)))
-    assert np.isfinite(held.scales).all()
-    for x in (dequantized(held).keys, dequantized(held).values):
+    quantized = quantize(layer_of(np.full((3, 8), value, np.float32)))
+    assert np.isfinite(quantized.scales).all()
+    for x in (dequantized(quantized).keys, dequantized(quantized).values):
         np.testing.assert_allclose(x, value, rtol=1e-6)
 
 
@@ -63,10 +63,10 @@ def test_a_token_does_not_depend_on_others():
     x = rng.standard_normal((2, 3, 6, 8)).astype(np.float32)
     all_tokens, alone = quantize(layer_of(x)), quantize(layer_of(x[..., 2:3, :]))
     other = x * np.where(np.arange(6) == 2, 1, 100)[:, None]
-    for found in (all_tokens, quantize(layer_of(other))):
-        np.testing.assert_array_equal(found.keys[..., 2:3], alone.keys)
-        np.testing.assert_array_equal(found.values[..., 2:3, :], alone.values)
-        np.testing.assert_array_equal(found.scales[..., 2:3], alone.scales)
+    for layer in (all_tokens, quantize(layer_of(other))):
+        np.testing.assert_array_equal(layer.keys[..., 2:3], alone.keys)
+        np.testing.assert_array_equal(layer.values[..., 2:3, :], alone.values)
+        np.testing.assert_array_equal(layer.scales[..., 2:3], alone.scales)
 
 
 @pytest.mark.parametrize('window', [0, 5])
@@ -80,12 +80,12 @@ def test_attention_is_off_by_no_more_than_its_logits_and_values(window, size, H)
     """
     query, cache, seen, prefix, seen_prefix = random_inputs(window=window, H=H)
     query = query * size
-    held, held_prefix = quantize(cache), quantize(prefix)
+    quantized, quantized_prefix = quantize(cache), quantize(prefix)
     have, want = (
         decode_attention.attend_newest('plain', query, a, seen, b, seen_prefix)
-        for a, b in ((held, held_prefix), (cache, prefix))
+        for a, b in ((quantized, quantized_prefix), (cache, prefix))
     )
-    steps = [np.asarray(x.scales) for x in (held, held_prefix)]
+    steps = [np.asarray(x.scales) for x in (quantized, quantized_prefix)]
     of_keys, of_values = (max(x[..., i, :].max() for x in steps) for i in (0, 1))
     moved = np.abs(np.asarray(query)).sum(axis=-1, keepdims=True) * of_keys / 2
     largest = max(float(jnp.abs(x.values).max()) for x in (cache, prefix))
@@ -99,8 +99,8 @@ def test_attention_is_off_by_no_more_than_its_logits_and_values(window, size, H)
 def test_an_empty_layer_has_about_half_the_bytes_of_bfloat16(head_dim, share):
     arch = oracle.tiny_arch(dtype='bfloat16', head_dim=head_dim)
     layers = [empty_layer(arch, (2, 3), 16, x) for x in (False, True)]
-    whole, half = (sum(x.nbytes for x in jax.tree.leaves(layer)) for layer in layers)
-    assert half / whole == pytest.approx(share, abs=1e-3)
+    full, half = (sum(x.nbytes for x in jax.tree.leaves(layer)) for layer in layers)
+    assert half / full == pytest.approx(share, abs=1e-3)
     for layer in layers:
         assert layer.keys.shape == (2, 3, head_dim, 16)
         assert layer.values.shape == (2, 3, 16, head_dim)

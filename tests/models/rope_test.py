@@ -43,13 +43,13 @@ STRETCHED = {
 @pytest.mark.parametrize('kind', STRETCHED)
 @pytest.mark.parametrize('head_dim', [8, 64, 128])
 def test_frequencies_are_those_of_transformers(kind, head_dim):
-    theirs, ours = STRETCHED[kind]
+    parameters, ours = STRETCHED[kind]
     config = transformers.LlamaConfig(
         hidden_size=head_dim,
         num_attention_heads=1,
         head_dim=head_dim,
         max_position_embeddings=256,
-        rope_parameters={'rope_type': kind, 'rope_theta': 1e4, **theirs},
+        rope_parameters={'rope_type': kind, 'rope_theta': 1e4, **parameters},
     )
     want, factor = ROPE_INIT_FUNCTIONS[kind](config, 'cpu')
     setting = Rope(kind=kind, theta=1e4, **ours)

@@ -189,9 +189,9 @@ def test_a_response_ends_where_the_template_ends_an_answer(kind, tokenizer, tmp_
 
 
 def test_the_end_of_a_turn_is_known_without_a_generation_config(kind, tokenizer):
-    first, *others = tokenizers.stop_token_ids(tokenizer)
+    first, *other_ids = tokenizers.stop_token_ids(tokenizer)
     assert tokenizer.convert_ids_to_tokens(first) == kind.stops[0]
-    assert tokenizer.eos_token_id in {first, *others}
+    assert tokenizer.eos_token_id in {first, *other_ids}
 
 
 def test_a_tokenizer_is_what_its_file_says(files, tokenizer, tmp_path):
@@ -361,10 +361,10 @@ def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
     limit = len(encode(source[1]))
     assert limit > len(short)
 
-    def kept(overlong, limit):
+    def batches_within(overlong, limit):
         read = read_problems(source, encode, max_prompt_tokens=limit, overlong=overlong)
         batches = make_batches(read, num_prompts=1, seed=0)
-        whole = evaluation_batches(
+        unlimited = evaluation_batches(
             source,
             encode,
             batch_size=1,
@@ -372,16 +372,16 @@ def test_a_limit_counts_the_tokens_of_the_template(kind, tokenizer):
             max_prompt_tokens=limit,
             overlong=overlong,
         )
-        assert batches.num_problems == whole.num_problems
-        assert batches.tokenized.num_dropped == whole.num_dropped
+        assert batches.num_problems == unlimited.num_problems
+        assert batches.tokenized.num_dropped == unlimited.num_dropped
         return batches
 
-    batches = kept('drop', limit)
+    batches = batches_within('drop', limit)
     assert (batches.num_problems, batches.tokenized.num_dropped) == (1, 2)
     (problem,), prompts = batches[0]
     assert problem.prompt == short
     assert prompts.tokens[0, : prompts.lengths[0]].tolist() == encode(problem)
     with pytest.raises(ValueError, match=f'more than max_prompt_tokens={limit}'):
-        kept('error', limit)
+        batches_within('error', limit)
     with pytest.raises(ValueError, match='all 3 prompts are longer'):
-        kept('drop', limit - 1)
+        batches_within('drop', limit - 1)

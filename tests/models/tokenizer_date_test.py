@@ -28,8 +28,10 @@ DATED = {
 
 @pytest.mark.parametrize('template', DATED)
 def test_a_template_that_writes_today_gets_the_date_of_the_run(tmp_path, template):
-    whole = template + "|\n{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    write(dataclasses.replace(QWEN, template=whole), tmp_path)
+    dated_template = (
+        template + "|\n{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    )
+    write(dataclasses.replace(QWEN, template=dated_template), tmp_path)
     tokenizer = tokenizers.load_tokenizer(str(tmp_path))
     ids = tokenizers.encode_prompt(tokenizer, 'Q')
     assert tokenizer.decode(ids) == f'{DATED[template]}|\nQ'
@@ -43,8 +45,8 @@ def test_blanks_before_a_template_stay(tmp_path, start):
     write(dataclasses.replace(QWEN, template=template), tmp_path)
     tokenizer = tokenizers.load_tokenizer(str(tmp_path))
     turns = [{'role': 'user', 'content': 'Q'}]
-    theirs = tokenizer.apply_chat_template(turns, tokenize=False)
-    assert tokenizer.decode(tokenizers.encode_prompt(tokenizer, 'Q')) == theirs
+    text = tokenizer.apply_chat_template(turns, tokenize=False)
+    assert tokenizer.decode(tokenizers.encode_prompt(tokenizer, 'Q')) == text
 
 
 def test_an_unknown_cache_is_no_matter(tmp_path):

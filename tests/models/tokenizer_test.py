@@ -61,13 +61,13 @@ def test_characters_may_stand_around_pictures(tmp_path):
     assert plain.get_vocab().items() <= tokenizer.get_vocab().items()
     place = ['<|vision_start|>', '<|image_pad|>', '<|vision_end|>']
     tokenizer.save_pretrained(tmp_path)
-    for each in (tokenizer, tokenizers.load_tokenizer(str(tmp_path))):
-        ids = tokenizers.encode_prompt(each, ('a', 'b', '?'))
-        assert each.convert_ids_to_tokens(ids) == ['a', *place, 'b', *place, '?']
-        assert tokenizers.encode_prompt(each, 'ab') == [2, 3]
+    for loaded in (tokenizer, tokenizers.load_tokenizer(str(tmp_path))):
+        ids = tokenizers.encode_prompt(loaded, ('a', 'b', '?'))
+        assert loaded.convert_ids_to_tokens(ids) == ['a', *place, 'b', *place, '?']
+        assert tokenizers.encode_prompt(loaded, 'ab') == [2, 3]
         # A response has no such token.
-        tokens = np.array([[[2, *each.convert_tokens_to_ids(place), 3, 1]]])
-        assert tokenizers.decode_responses(each, tokens, np.array([[6]])) == [['ab']]
+        tokens = np.array([[[2, *loaded.convert_tokens_to_ids(place), 3, 1]]])
+        assert tokenizers.decode_responses(loaded, tokens, np.array([[6]])) == [['ab']]
     assert tokenizers.encode_prompt(plain, 'ab') == [2, 3]
 
 

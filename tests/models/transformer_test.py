@@ -36,7 +36,7 @@ def at(start, count):
 
 
 @functools.partial(jax.jit, static_argnums=0, static_argnames='keep')
-def whole(policy, params, *args, keep):
+def forward(policy, params, *args, keep):
     return policy.bind(params).forward(*args, keep=keep)
 
 
@@ -49,9 +49,9 @@ def test_responses_after_their_prompts_equal_whole_sequences(policy, params, str
     prompts, responses = streams
     places = (at(0, S), at(S, T))
     lengths = np.full(P, S)
-    xs, _, _ = whole(policy, params, streams, places, lengths, keep=False)
+    xs, _, _ = forward(policy, params, streams, places, lengths, keep=False)
     both = np.concatenate([np.repeat(prompts, N, axis=1), responses], axis=2)
-    (want,), _, _ = whole(policy, params, (both,), (at(0, S + T),), keep=False)
+    (want,), _, _ = forward(policy, params, (both,), (at(0, S + T),), keep=False)
     np.testing.assert_allclose(xs[0], want[:, :1, :S], atol=1e-5)
     np.testing.assert_allclose(xs[1], want[:, :, S:], atol=1e-5)
 
@@ -59,11 +59,11 @@ def test_responses_after_their_prompts_equal_whole_sequences(policy, params, str
 def test_layers_scanned_equal_layers_apart(policy, params, streams):
     args = (streams, (at(0, S), at(S, T)), np.array([S, 2]))
     apart = policies.prepare_decoding(policy, params)
-    have, kept, _ = whole(policy, apart, *args, keep=True)
-    want, scanned, _ = whole(policy, params, *args, keep=True)
-    assert len(kept) == len(scanned) == 3
+    have, caches, _ = forward(policy, apart, *args, keep=True)
+    want, scanned, _ = forward(policy, params, *args, keep=True)
+    assert len(caches) == len(scanned) == 3
     pairs = zip(
-        jax.tree.leaves((have, kept)), jax.tree.leaves((want, scanned)), strict=True
+        jax.tree.leaves((have, caches)), jax.tree.leaves((want, scanned)), strict=True
     )
     for x, y in pairs:
         np.testing.assert_allclose(x, y, atol=1e-5)
@@ -73,12 +73,12 @@ def test_steps_equal_the_whole(policy, params, streams):
     prompts, responses = streams
     weights = policies.prepare_decoding(policy, params)
     lengths = np.array([S, 2])
-    _, kept, _ = whole(policy, weights, (prompts,), (at(0, S),), keep=True)
-    shared = tuple(map(policies.take_first_sequences, kept))
+    _, caches, _ = forward(policy, weights, (prompts,), (at(0, S),), keep=True)
+    shared = tuple(map(policies.take_first_sequences, caches))
     prefix = Prefix(layers=shared, lengths=lengths)
     cache = policies.empty_cache(policy, num_prompts=P, num_rollouts=N, num_tokens=T)
     places = (at(0, S), lengths[:, None, None] + np.arange(T))
-    (_, want), _, _ = whole(policy, weights, streams, places, lengths, keep=False)
+    (_, want), _, _ = forward(policy, weights, streams, places, lengths, keep=False)
     for t in range(T):
         have, layers, _ = step(policy, weights, responses[..., t], prefix, cache)
         cache = Cache(layers, cache.index + 1, cache.lengths + 1)

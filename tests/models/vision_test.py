@@ -51,10 +51,10 @@ def make_pair(family='qwen3_vl', **changes):
         parts.vision_types[0], **fields, out_hidden_size=32
     )
     # AutoModel of transformers 5.17 does not know every tower.
-    theirs = TOWERS[family]._from_config(config, attn_implementation='eager')
+    reference = TOWERS[family]._from_config(config, attn_implementation='eager')
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        for name, x in theirs.named_parameters():
+        for name, x in reference.named_parameters():
             x.copy_(0.2 * torch.randn(x.shape, generator=generator))
             x += ('norm' in name or 'ln_q' in name) and name.endswith('weight')
     arch = oracle.family_arch(family, vision=sizes)
@@ -62,7 +62,7 @@ def make_pair(family='qwen3_vl', **changes):
     shapes = {'.'.join(k): x for k, x in nnx.to_flat_state(nnx.state(tower))}
     table = VisionTower.parameters(arch)
     assert shapes.keys() == table.keys()
-    stored, params = theirs.state_dict(), {}
+    stored, params = reference.state_dict(), {}
     for name, row in table.items():
         shape = shapes[name].shape
         params[name] = np.zeros(shape, np.float32)
@@ -73,7 +73,7 @@ def make_pair(family='qwen3_vl', **changes):
             params[name][place] = tensor.transpose(np.argsort(order))
     assert not stored
     state = {tuple(name.split('.')): nnx.Param(x) for name, x in params.items()}
-    return theirs.eval(), nnx.merge(nnx.graphdef(tower), nnx.from_flat_state(state))
+    return reference.eval(), nnx.merge(nnx.graphdef(tower), nnx.from_flat_state(state))
 
 
 @jax.jit
@@ -96,7 +96,7 @@ def features(tower, images):
     ids=str,
 )
 def test_features_are_those_of_transformers(family, changes):
-    theirs, ours = make_pair(family, **changes)
+    reference, ours = make_pair(family, **changes)
     images = make_images()
     have = features(ours, images)
     for p, grids in enumerate(GRIDS):
@@ -105,7 +105,7 @@ def test_features_are_those_of_transformers(family, changes):
         count = sum(a * b for a, b in grids)
         patches = images.patches[p, :count].reshape(count, 3, 1, -1).repeat(2, axis=2)
         with torch.no_grad():
-            want = theirs(
+            want = reference(
                 torch.tensor(patches.reshape(count, -1)),
                 grid_thw=torch.tensor([(1, *grid) for grid in grids]),
             )
@@ -131,8 +131,8 @@ def test_neither_pads_nor_other_pictures_change_a_feature(family):
     patches = images.patches.copy()
     patches[0, :160] += 1
     changed = features(tower, dataclasses.replace(images, patches=patches))
-    first, others = have[0, :, 40:49], changed[0, :, 40:49]
-    np.testing.assert_allclose(first, others, rtol=0, atol=1e-6)
+    first, second = have[0, :, 40:49], changed[0, :, 40:49]
+    np.testing.assert_allclose(first, second, rtol=0, atol=1e-6)
     assert np.abs(have[0, :, :40] - changed[0, :, :40]).max() > 0.1
 
 

@@ -116,13 +116,15 @@ APART = (
     'RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO '
     'temporaries (16.24G) exceeds available HBM (15.75G).'
 )
-WHOLE = (
+TOGETHER = (
     'RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory '
     'space hbm. Used 20.50G of 15.75G hbm. Exceeded hbm capacity by 4.75G.'
 )
 
 
-@pytest.mark.parametrize(('message', 'more'), [(APART, 16.24 - 2), (WHOLE, 20.5 - 2)])
+@pytest.mark.parametrize(
+    ('message', 'more'), [(APART, 16.24 - 2), (TOGETHER, 20.5 - 2)]
+)
 def test_both_refusals_of_the_compiler_are_read(message, more):
     temporaries, limit = overflow(message, arguments=2 * GIB)
     assert temporaries == pytest.approx(more * GIB)

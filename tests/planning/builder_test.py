@@ -17,10 +17,10 @@ from tests.planning.conftest import make_builder, make_decoding_apart
 
 def test_a_device_holds_its_shard_of_what_is_split(builder):
     split = NamedSharding(builder.mesh, PartitionSpec('fsdp', None))
-    whole = NamedSharding(builder.mesh, PartitionSpec())
+    unsplit = NamedSharding(builder.mesh, PartitionSpec())
     tree = [
         jax.ShapeDtypeStruct((8, 3), np.float32, sharding=split),
-        jax.ShapeDtypeStruct((5,), np.int8, sharding=whole),
+        jax.ShapeDtypeStruct((5,), np.int8, sharding=unsplit),
         None,
     ]
     assert shard_bytes(tree) == 4 * 3 * 4 + 5
@@ -40,13 +40,13 @@ def test_what_sampling_keeps_lies_where_the_compiler_puts_it(builder, int8):
     builder = dataclasses.replace(builder, policy=policy)
     sizes = {'num_prompts': 8, 'num_rollouts': 4, 'num_tokens': 4}
 
-    def made():
+    def compute():
         params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
         weights = policies.prepare_decoding(builder.policy, params)
         return weights, policies.empty_cache(builder.policy, **sizes).layers
 
     with jax.set_mesh(builder.mesh):
-        arrays = jax.jit(made)()
+        arrays = jax.jit(compute)()
     want = builder.decoding_weights(), builder.cache().layers
     assert jax.tree.structure(arrays) == jax.tree.structure(want)
     for have, shape in zip(*map(jax.tree.leaves, (arrays, want)), strict=True):

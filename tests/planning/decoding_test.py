@@ -39,19 +39,19 @@ def sampled(builder, monkeypatch):
 
     monkeypatch.setattr(host.device, 'advance', watched)
     prompts = builder.prompts()
-    made = Prompts(
+    placed = Prompts(
         np.ones(prompts.tokens.shape, np.int32),
         np.full(prompts.lengths.shape, 3, np.int32),
         np.arange(len(prompts.lengths.shape) * 8, dtype=np.int32),
     )
     with jax.set_mesh(builder.mesh):
         params = policies.init_params(builder.policy, jax.random.key(0), builder.mesh)
-        made = jax.device_put(made, jax.tree.map(lambda x: x.sharding, prompts))
+        placed = jax.device_put(placed, jax.tree.map(lambda x: x.sharding, prompts))
         try:
             sampling.sample(
                 builder.policy,
                 params,
-                made,
+                placed,
                 key=sampling.step_key(
                     seed=0, purpose=sampling.Purpose.ROLLOUTS, step=0
                 ),

@@ -72,9 +72,9 @@ def test_a_tower_that_is_trained_has_activations():
     one = 4 * train.micro_batch_prompts * patches * vision.embed_dim * vision.depth
     assert have - want - gradient > one / trained.mesh.size
     features = shard_bytes(frozen.prompts().features)
-    named = (fits.count_bytes, fits.count_initial_bytes)
-    total, held = (count(frozen, PICTURES) for count in named)
-    assert total - held == features
+    counters = (fits.count_bytes, fits.count_initial_bytes)
+    total, initial = (count(frozen, PICTURES) for count in counters)
+    assert total - initial == features
 
 
 def test_a_single_layer_is_not_smaller_for_being_computed_anew(builder, topology):
@@ -97,25 +97,25 @@ def test_a_smaller_pass_is_promised_no_more_than_it_keeps(builder, topology):
     now = analysed(builder, topology, 'train', temporaries=2.0**24, limit=1.0)
     half = builder.changed({'train.micro_batch_prompts': 4})
     saved = now.memory.total - fits.estimate(now, builder, half)
-    kept, anew = fits._backward(builder)
+    stored, anew = fits._backward(builder)
     assert anew > 0
-    assert saved == pytest.approx(kept - fits._backward(half)[0])
+    assert saved == pytest.approx(stored - fits._backward(half)[0])
 
 
 def test_the_longest_response_of_a_decode_step_just_fits(builder, topology):
-    def made(builder):
+    def analyze_builder(builder):
         # The plain loop makes its cache itself.
         size = fits._count_known_bytes(builder, 'decode')
         return analysed(builder, topology, 'decode', temporaries=size, limit=1.0)
 
-    now = made(builder)
+    now = analyze_builder(builder)
     roomy = limited(now, 20 * now.memory.total)
     longest = fits.fit(roomy, builder).longest_response
     assert longest > builder.sampling.max_response_tokens
     assert longest % 128 == 0
     for more, fitting in ((0, True), (128, False)):
         longer = builder.changed({'sampling.max_response_tokens': longest + more})
-        assert (made(longer).memory.total <= roomy.memory.limit) == fitting
+        assert (analyze_builder(longer).memory.total <= roomy.memory.limit) == fitting
 
 
 @pytest.mark.parametrize('name', ['train', 'score', 'decode'])

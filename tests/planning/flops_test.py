@@ -112,7 +112,7 @@ def test_a_custom_gradient_is_counted():
 
     product.defvjp(
         lambda x, w: (product(x, w), (x, w)),
-        lambda kept, g: (g @ kept[1].T, kept[0].T @ g),
+        lambda residuals, g: (g @ residuals[1].T, residuals[0].T @ g),
     )
     one = 2.0 * 3 * 5 * 7
     assert traced(product, (3, 5), (5, 7)).total == one

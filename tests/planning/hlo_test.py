@@ -69,7 +69,9 @@ def compiled(fn, *shapes):
 
 def executions(module):
     """Of a choice the branch with most instructions runs."""
-    return hlo.executions(module, work=lambda each: len(each.instructions))
+    return hlo.executions(
+        module, work=lambda computation: len(computation.instructions)
+    )
 
 
 def test_a_module_is_read_into_computations_and_instructions():
@@ -174,14 +176,14 @@ def test_one_iteration_of_the_loop_of_unknown_length_is_counted():
     """With the loops of known length in it."""
     open_end = LOOPS.replace('s32[] constant(5)', 's32[] custom-call(%j.1)')
     module = hlo.parse(open_end)
-    counts, unknown = hlo.executions(module, work=lambda each: 1.0, in_loop=True)
+    counts, unknown = hlo.executions(module, work=lambda computation: 1.0, in_loop=True)
     assert counts == {'out_body': 1, 'in_body': 4}
     assert not unknown
 
 
 def test_a_program_whose_loops_all_have_a_length_has_no_such_loop():
     with pytest.raises(ValueError, match='no loop whose length is unknown'):
-        hlo.executions(hlo.parse(LOOPS), work=lambda each: 1.0, in_loop=True)
+        hlo.executions(hlo.parse(LOOPS), work=lambda computation: 1.0, in_loop=True)
 
 
 def test_scans_in_scans_are_multiplied():
@@ -204,15 +206,15 @@ def test_of_a_choice_the_branch_with_most_work_runs():
         branches = [jnp.sin, jnp.cos, jnp.tan]
         return jax.lax.switch(jnp.int32(x.sum()), branches, x)
 
-    module, found = compiled(fn, (64,)), set()
+    module, instructions = compiled(fn, (64,)), set()
     for name in module.computations:
         counts, _ = hlo.executions(
-            module, work=lambda each, name=name: each.name == name
+            module, work=lambda computation, name=name: computation.name == name
         )
         assert len(counts) == 2
-        found |= counts.keys()
+        instructions |= counts.keys()
     # The entry and, whichever has the work, one of three branches.
-    assert len(found) == 4
+    assert len(instructions) == 4
 
 
 def test_a_text_of_something_else_is_refused():

@@ -14,8 +14,8 @@ def test_without_a_word_every_response_has_the_limit():
 
 
 def test_constant_lengths_are_constant():
-    found = lengths.read('constant:7', limit=9)
-    assert (found.mean, set(found.draw(50).tolist())) == (7, {7})
+    distribution = lengths.read('constant:7', limit=9)
+    assert (distribution.mean, set(distribution.draw(50).tolist())) == (7, {7})
 
 
 @pytest.mark.parametrize(
@@ -28,12 +28,12 @@ def test_constant_lengths_are_constant():
     ],
 )
 def test_the_mean_is_that_under_the_limit(text, mean, limit):
-    found = lengths.read(text, limit=limit)
-    assert found.mean == pytest.approx(mean, rel=0.01)
-    assert 1 <= found.values.min() <= found.values.max() <= limit
-    drawn = found.draw(100, 40)
+    distribution = lengths.read(text, limit=limit)
+    assert distribution.mean == pytest.approx(mean, rel=0.01)
+    assert 1 <= distribution.values.min() <= distribution.values.max() <= limit
+    drawn = distribution.draw(100, 40)
     assert drawn.mean() == pytest.approx(mean, rel=0.06)
-    np.testing.assert_array_equal(drawn, found.draw(100, 40))
+    np.testing.assert_array_equal(drawn, distribution.draw(100, 40))
 
 
 def test_a_smaller_deviation_has_shorter_tails():
@@ -48,8 +48,8 @@ def test_recorded_lengths_are_drawn_again(tmp_path):
     rows = [json.dumps({'length': n}) + '\n' for n in (3, 5, 5)]
     (tmp_path / 'step_00000000.jsonl').write_text(''.join(rows))
     (tmp_path / 'step_00000001.jsonl').write_text(json.dumps({'length': 50}))
-    found = lengths.read(str(tmp_path), limit=20)
-    assert sorted(found.values) == [3, 5, 5, 20]
+    distribution = lengths.read(str(tmp_path), limit=20)
+    assert sorted(distribution.values) == [3, 5, 5, 20]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_other_lengths_are_refused(text, message):
 
 
 def test_several_distributions_are_read_in_order():
-    found = lengths.read_all('constant:4; lognormal:5,0.8', limit=9)
-    assert [x.name.partition(',')[0] for x in found] == [
+    distributions = lengths.read_all('constant:4; lognormal:5,0.8', limit=9)
+    assert [x.name.partition(',')[0] for x in distributions] == [
         'all of 4 tokens',
         'log-normal',
     ]

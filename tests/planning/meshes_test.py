@@ -27,14 +27,14 @@ def sizes(builder, overrides):
 
 
 def test_other_meshes_have_the_same_devices_and_repeat_no_work(builder):
-    found = meshes.other_meshes(builder)
-    shapes = [tuple(sizes(builder, each).values()) for each in found]
+    alternatives = meshes.other_meshes(builder)
+    shapes = [tuple(sizes(builder, overrides).values()) for overrides in alternatives]
     assert shapes == [
         # The nearest first, and those with more shards of tensors last.
         *((1, 2, 4, 1), (1, 8, 1, 1)),
         *((1, 2, 2, 2), (1, 4, 1, 2), (1, 1, 4, 2)),
     ]
-    for overrides in found:
+    for overrides in alternatives:
         other = builder.changed(overrides)
         assert other.train.micro_batch_prompts % other.mesh.shape['fsdp'] == 0
         assert 8 % other.train.micro_batch_prompts == 0
@@ -56,17 +56,19 @@ def test_other_meshes_have_the_mesh_of_sampling_that_is_asked_for_or_none(builde
 
 
 def test_a_pass_that_a_mesh_does_not_divide_is_one_prompt_a_device(builder):
-    found = meshes.other_meshes(builder)
-    (wide,) = (x for x in found if sizes(builder, x)['fsdp'] == 8)
+    alternatives = meshes.other_meshes(builder)
+    (wide,) = (x for x in alternatives if sizes(builder, x)['fsdp'] == 8)
     assert wide['train.micro_batch_prompts'] == 8
-    assert all('train.micro_batch_prompts' not in x for x in found if x is not wide)
+    assert all(
+        'train.micro_batch_prompts' not in x for x in alternatives if x is not wide
+    )
 
 
 def test_the_rollouts_of_a_pass_are_divided_not_those_of_a_step(builder):
     part = builder.changed({'train.micro_batch_rollouts': 2})
-    found = meshes.other_meshes(part)
-    assert found
-    assert all(sizes(part, x)['rollout'] <= 2 for x in found)
+    alternatives = meshes.other_meshes(part)
+    assert alternatives
+    assert all(sizes(part, x)['rollout'] <= 2 for x in alternatives)
 
 
 @pytest.mark.parametrize(

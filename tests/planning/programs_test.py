@@ -40,16 +40,16 @@ def test_every_argument_says_where_it_lies(make, name):
 def test_decoding_goes_on_from_what_prefill_made(make):
     builder = make()
     programs = (build(builder, name) for name in ('weights', 'prefill', 'decode'))
-    made = {}
+    outputs = {}
     for program in programs:
         with jax.sharding.use_abstract_mesh(program.mesh.abstract_mesh):
-            made[program.name] = jax.eval_shape(program.function, *program.arguments)
+            outputs[program.name] = jax.eval_shape(program.function, *program.arguments)
     want = builder.decoding_weights(), decoding.slots(builder, 8)
     shapes = jax.tree.map(
-        lambda x: (x.shape, x.dtype), (made['weights'], made['prefill'], want)
+        lambda x: (x.shape, x.dtype), (outputs['weights'], outputs['prefill'], want)
     )
     assert shapes[:2] == shapes[2]
-    have = dataclasses.replace(made['decode'], prompts=builder.prompts())
+    have = dataclasses.replace(outputs['decode'], prompts=builder.prompts())
     assert jax.tree.map(lambda x: x.shape, have) == jax.tree.map(
         lambda x: x.shape, builder.rollouts()
     )
@@ -114,8 +114,8 @@ def test_a_frozen_tower_reads_the_pictures_of_a_step_once(family):
     assert program.num_tokens == P * S
     text = make_builder()
     everything = shard_bytes((builder.state(), builder.reference()))
-    held = program.resident + shard_bytes(builder.weights().trained)
-    assert held == pytest.approx(everything, abs=8)
+    initial = program.resident + shard_bytes(builder.weights().trained)
+    assert initial == pytest.approx(everything, abs=8)
     # The others have features for arguments, and run as text does.
     for name in PROGRAMS:
         one = build(builder, name)
@@ -159,11 +159,15 @@ def test_the_whole_state_is_there_whatever_runs(builder):
     everything = shard_bytes((builder.state(), builder.reference()))
     prompts = shard_bytes(builder.prompts())
     # The state and its parts that a program takes; the prompts that it does not take.
-    taken = {'train': everything, 'score': shard_bytes(builder.state().params)}
-    taken |= {'weights': taken['score'] - prompts, 'prefill': 0.0, 'decode': -prompts}
-    taken['diagnose'] = taken['score']
+    argument_bytes = {'train': everything, 'score': shard_bytes(builder.state().params)}
+    argument_bytes |= {
+        'weights': argument_bytes['score'] - prompts,
+        'prefill': 0.0,
+        'decode': -prompts,
+    }
+    argument_bytes['diagnose'] = argument_bytes['score']
     for name in PROGRAMS:
-        have = build(builder, name).resident + taken[name]
+        have = build(builder, name).resident + argument_bytes[name]
         # The tolerance is for the step counter, which is part of the state.
         assert have == pytest.approx(everything, abs=8), name
 
@@ -229,9 +233,9 @@ def test_a_diagnosis_runs_backward_once_an_estimator(builder, topology):
     # pass_at_k against pass_at_1, rloo and canonical_k.
     assert diagnose.useful_flops == 9 * score.useful_flops
     assert programs.make_diagnose(builder).num_gradients == 4
-    made = [analyse(x, topology).memory for x in (score, diagnose)]
+    memories = [analyse(x, topology).memory for x in (score, diagnose)]
     gradients = 4 * shard_bytes(builder.state().params)
-    assert made[1].temporaries > made[0].temporaries + gradients
+    assert memories[1].temporaries > memories[0].temporaries + gradients
     # And once for each side of each bin.
     builder = builder.changed({'log.difficulty_bins': 2})
     assert programs.make_diagnose(builder).num_gradients == 8

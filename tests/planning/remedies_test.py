@@ -61,9 +61,9 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
     now = over(
         builder, topology, name, temporaries=2.0**15, limit=share * now.memory.total
     )
-    found = ways_of(now, builder)
-    assert 1 <= len(found) <= 3
-    for way in found:
+    ways = ways_of(now, builder)
+    assert 1 <= len(ways) <= 3
+    for way in ways:
         config = applied(way.overrides)
         sizes = dict(builder.mesh.shape)
         sizes |= {
@@ -79,8 +79,8 @@ def test_every_way_out_is_accepted_and_helps(topology, mesh, name, share):
         needed = fits.estimate(now, builder, other)
         assert way.saved == now.memory.total - needed > 0
         assert way.enough == (needed <= now.memory.limit)
-    assert [way.enough for way in found] == sorted(
-        (way.enough for way in found), reverse=True
+    assert [way.enough for way in ways] == sorted(
+        (way.enough for way in ways), reverse=True
     )
 
 
@@ -92,10 +92,10 @@ def test_what_is_promised_is_saved_by_the_compiler(topology):
     limit = 0.8 * now.memory.total
     memory = Memory(**(vars(now.memory) | {'limit': limit}))
     over_limit = Analysis(now.program, topology, memory, Flops(), None)
-    found = remedies.ways_out(
+    ways = remedies.ways_out(
         over_limit, builder, fits.fit(over_limit, builder), check=lambda overrides: None
     )
-    here = [way for way in found if way.num_devices == 8]
+    here = [way for way in ways if way.num_devices == 8]
     assert here
     for way in here:
         other = on_devices(builder.changed(way.overrides))
@@ -152,7 +152,7 @@ def test_recomputation_is_proposed_where_there_is_none(topology):
     assert builder.policy.arch.remat == 'none'
     now = over(builder, topology, 'train', temporaries=2.0**22, limit=1.0)
     changes = remedies._changes(builder, 'train', fits.Fit(None, None))
-    (degrees,) = (each for _, each in changes if 'model.remat' in each[0])
+    (degrees,) = (change for _, change in changes if 'model.remat' in change[0])
     way = mildest(now, builder, degrees)
     assert way.overrides == {'model.remat': 'full'}
 

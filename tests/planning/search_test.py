@@ -34,24 +34,24 @@ class Compiler:
 
     def __init__(self, topology, limit, **temporaries):
         self.topology, self.limit, self.temporaries = topology, limit, temporaries
-        self.asked = []
+        self.requests = []
 
     def __call__(self, builder, name):
         train, shape = builder.train, dict(builder.mesh.shape)
         cache = builder.sampling.max_cache_bytes
         setting = (train.micro_batch_rollouts, train.micro_batch_prompts, cache)
-        self.asked.append((name, *setting, *shape.values()))
+        self.requests.append((name, *setting, *shape.values()))
         program = build(builder, name)
-        made = self.temporaries.get(name, lambda builder: 0.0)(builder)
+        temporaries = self.temporaries.get(name, lambda builder: 0.0)(builder)
         arguments = shard_bytes(program.arguments)
-        memory = Memory(arguments, 0.0, made, program.resident, self.limit)
+        memory = Memory(arguments, 0.0, temporaries, program.resident, self.limit)
         return Analysis(program, self.topology, memory, Flops(1.0), None)
 
     def names(self):
-        return [name for name, *_ in self.asked]
+        return [name for name, *_ in self.requests]
 
 
-def found(config, compiler, names=NAMES, **mesh):
+def run_search(config, compiler, names=NAMES, **mesh):
     builder = make_builder(config, **{'tensor': 1, 'fsdp': 2, 'rollout': 4} | mesh)
     lines = []
     result = search.search(
@@ -65,29 +65,29 @@ def found(config, compiler, names=NAMES, **mesh):
     return builder, result, lines
 
 
-def kept(builder):
+def residual_bytes(builder):
     """What a pass keeps, as the estimates have it, and gradients and logits."""
     return fits._count_known_bytes(builder, 'train')
 
 
 def test_what_fits_is_compiled_once_and_not_changed(config, topology):
     compiler = Compiler(topology, 1e12)
-    _, result, lines = found(config, compiler)
+    _, result, lines = run_search(config, compiler)
     assert (result.overrides, result.over, lines) == ({}, None, [])
     assert compiler.names() == list(NAMES)
-    assert [each.program.name for each in result.analyses] == list(NAMES)
+    assert [analysis.program.name for analysis in result.analyses] == list(NAMES)
 
 
 def test_the_mildest_part_of_the_rollouts_is_taken_that_fits(config, topology):
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     eight = builder.changed({'train.micro_batch_rollouts': 8})
-    limit = fits.count_initial_bytes(builder, 'train') + kept(eight)
-    compiler = Compiler(topology, limit, train=kept)
-    _, result, lines = found(config, compiler, names=('train',))
+    limit = fits.count_initial_bytes(builder, 'train') + residual_bytes(eight)
+    compiler = Compiler(topology, limit, train=residual_bytes)
+    _, result, lines = run_search(config, compiler, names=('train',))
     assert result.over is None
     assert result.overrides['train.micro_batch_rollouts'] == 8
     # Once to learn how much is too much, and once to see that it no longer is.
-    assert len(compiler.asked) == 2
+    assert len(compiler.requests) == 2
     assert lines[0].startswith('train needs ')
     assert lines[0].endswith('next: --config.train.micro_batch_rollouts=8')
 
@@ -95,10 +95,10 @@ def test_the_mildest_part_of_the_rollouts_is_taken_that_fits(config, topology):
 def test_a_program_that_no_change_touches_is_not_compiled_again(config, topology):
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     eight = builder.changed({'train.micro_batch_rollouts': 8})
-    limit = fits.count_initial_bytes(builder, 'train') + kept(eight)
+    limit = fits.count_initial_bytes(builder, 'train') + residual_bytes(eight)
     decode = fits.count_initial_bytes(builder, 'decode')
-    compiler = Compiler(topology, limit, train=kept)
-    _, result, _ = found(config, compiler, names=('decode', 'train'))
+    compiler = Compiler(topology, limit, train=residual_bytes)
+    _, result, _ = run_search(config, compiler, names=('decode', 'train'))
     assert limit > decode
     assert result.over is None
     assert compiler.names() == ['decode', 'train', 'train']
@@ -111,7 +111,7 @@ def test_weights_that_decoding_has_no_room_for_are_split_in_sampling(topology):
     limit = fits.count_initial_bytes(two, 'decode')
     assert fits.count_initial_bytes(builder, 'decode') > limit
     compiler = Compiler(topology, limit)
-    _, result, _ = found(config, compiler, names=('prefill', 'decode'))
+    _, result, _ = run_search(config, compiler, names=('prefill', 'decode'))
     assert result.over is None
     assert result.overrides == {'mesh.decode_tensor': 2}
     assert compiler.names() == ['prefill', 'prefill', 'decode']
@@ -120,7 +120,7 @@ def test_weights_that_decoding_has_no_room_for_are_split_in_sampling(topology):
 
 
 def test_decoding_gets_a_limit_of_its_cache_and_training_stays(config, topology):
-    def made(builder):
+    def cache_bytes(builder):
         return fits.count_bytes(builder, 'decode') - fits.count_initial_bytes(
             builder, 'decode'
         )
@@ -128,8 +128,8 @@ def test_decoding_gets_a_limit_of_its_cache_and_training_stays(config, topology)
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     cache = shard_bytes((builder.prefix(16), builder.cache()))
     limit = fits.count_bytes(builder, 'decode') - 0.3 * cache
-    compiler = Compiler(topology, limit, decode=made)
-    _, result, _ = found(config, compiler)
+    compiler = Compiler(topology, limit, decode=cache_bytes)
+    _, result, _ = run_search(config, compiler)
     assert result.over is None
     assert result.overrides.keys() == {'sampling.max_cache_bytes'}
     assert compiler.names() == ['train', 'prefill', 'decode', 'decode']
@@ -150,11 +150,11 @@ def test_settings_that_are_less_than_hoped_are_followed_by_stricter_ones(
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     limit = fits.count_initial_bytes(builder, 'train') + 6e5
     compiler = Compiler(topology, limit, train=stubborn)
-    _, result, lines = found(config, compiler, names=('train',))
+    _, result, lines = run_search(config, compiler, names=('train',))
     assert result.over is None
     assert result.overrides['train.micro_batch_rollouts'] <= 4
-    assert len(set(compiler.asked)) == len(compiler.asked)
-    assert len(lines) == len(compiler.asked) - 1
+    assert len(set(compiler.requests)) == len(compiler.requests)
+    assert len(lines) == len(compiler.requests) - 1
 
 
 def test_a_state_that_is_too_large_gets_another_mesh_of_the_same_devices(
@@ -165,7 +165,7 @@ def test_a_state_that_is_too_large_gets_another_mesh_of_the_same_devices(
     limit = fits.count_initial_bytes(spread, 'prefill') + 1e3
     assert limit < fits.count_initial_bytes(builder, 'prefill')
     compiler = Compiler(topology, limit)
-    _, result, _ = found(config, compiler, names=('prefill',), fsdp=1, rollout=8)
+    _, result, _ = run_search(config, compiler, names=('prefill',), fsdp=1, rollout=8)
     assert result.over is None
     assert result.builder.mesh.size == 8
     assert result.builder.mesh.shape['fsdp'] >= 4
@@ -175,16 +175,16 @@ def test_a_state_that_is_too_large_gets_another_mesh_of_the_same_devices(
 def test_an_estimate_that_promises_little_comes_before_a_hopeful_one(config, topology):
     """What shapes do not explain may shrink with a pass, but is not counted on."""
 
-    def made(builder):
-        return kept(builder) + rest
+    def backward_bytes(builder):
+        return residual_bytes(builder) + extra
 
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     eight, four = (
         builder.changed({'train.micro_batch_rollouts': size}) for size in (8, 4)
     )
-    rest = 4 * (kept(eight) - kept(four))
-    limit = fits.count_initial_bytes(builder, 'train') + made(four) + 1
-    compiler = Compiler(topology, limit, train=made)
+    extra = 4 * (residual_bytes(eight) - residual_bytes(four))
+    limit = fits.count_initial_bytes(builder, 'train') + backward_bytes(four) + 1
+    compiler = Compiler(topology, limit, train=backward_bytes)
     sizes = search._Sizes('train', builder, functools.partial(plan._check, config))
     sizes.add(compiler(builder, 'train'), {})
     enough = {}
@@ -196,11 +196,11 @@ def test_an_estimate_that_promises_little_comes_before_a_hopeful_one(config, top
         **{(False, 8): False, (False, 4): True},
         **{(True, 8): True, (True, 4): True},
     }
-    compiler.asked.clear()
-    _, result, _ = found(config, compiler, names=('train',))
+    compiler.requests.clear()
+    _, result, _ = run_search(config, compiler, names=('train',))
     assert result.over is None
     assert result.overrides == {'train.micro_batch_rollouts': 4}
-    assert len(compiler.asked) == 2
+    assert len(compiler.requests) == 2
 
 
 def test_another_mesh_changes_every_program(config, topology):
@@ -209,18 +209,18 @@ def test_another_mesh_changes_every_program(config, topology):
 
     compiler = Compiler(topology, 5e8, prefill=wide)
     names = ('decode', 'prefill')
-    _, result, _ = found(config, compiler, names=names)
+    _, result, _ = run_search(config, compiler, names=names)
     assert result.over is None
-    fours = [each for each in compiler.asked if each[5] == 4]
+    fours = [request for request in compiler.requests if request[5] == 4]
     assert {name for name, *_ in fours} == set(names)
 
 
 def test_of_what_fits_nowhere_the_last_attempt_is_returned(config, topology):
     compiler = Compiler(topology, 10.0)
-    builder, result, _ = found(config, compiler, names=('prefill', 'decode'))
+    builder, result, _ = run_search(config, compiler, names=('prefill', 'decode'))
     assert result.over.program.name == 'prefill'
     assert result.analyses == [result.over]
-    assert 1 < len(set(compiler.asked)) == len(compiler.asked) <= 21
+    assert 1 < len(set(compiler.requests)) == len(compiler.requests) <= 21
     then = builder.changed(result.overrides)
     assert fits.count_initial_bytes(then, 'prefill') < fits.count_initial_bytes(
         builder, 'prefill'
@@ -239,10 +239,10 @@ def test_no_setting_changes_what_is_trained(config, topology):
         *(f'mesh.{axis}' for axis in ('fsdp', 'rollout', 'tensor')),
     }
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
-    whole = max(fits.count_bytes(builder, name) for name in NAMES)
+    needed = max(fits.count_bytes(builder, name) for name in NAMES)
     for share in (0.8, 0.4):
-        compiler = Compiler(topology, share * whole, train=kept)
-        _, result, _ = found(config, compiler)
+        compiler = Compiler(topology, share * needed, train=residual_bytes)
+        _, result, _ = run_search(config, compiler)
         assert result.overrides
         assert result.overrides.keys() <= free
         assert result.builder.train.num_prompts == 16
@@ -260,7 +260,7 @@ def test_flags_are_those_of_a_command():
 def test_a_measured_size_is_no_estimate(config, topology):
     builder = make_builder(config, tensor=1, fsdp=2, rollout=4)
     sizes = search._Sizes('train', builder, functools.partial(plan._check, config))
-    compiler = Compiler(topology, 1e9, train=kept)
+    compiler = Compiler(topology, 1e9, train=residual_bytes)
     for settings in ({}, {'mesh.fsdp': 4, 'mesh.rollout': 2}):
         now = compiler(builder.changed(settings), 'train')
         now = dataclasses.replace(

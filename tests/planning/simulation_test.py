@@ -115,18 +115,18 @@ def planned():
 
 
 def assume(config, text='', **changes):
-    found = lengths.read(text, limit=64)
-    return Assumed(found, config.eval, config.checkpoint, **changes)
+    distribution = lengths.read(text, limit=64)
+    return Assumed(distribution, config.eval, config.checkpoint, **changes)
 
 
 def test_a_step_of_full_responses_costs_what_the_programs_do(planned):
     config, builder, analyses = planned
-    found = simulation.simulate(builder, analyses, assume(config))
+    result = simulation.simulate(builder, analyses, assume(config))
     train = analyses['train']
-    assert found.of_step['train'][0] == pytest.approx(train.bound)
+    assert result.of_step['train'][0] == pytest.approx(train.bound)
     chip = train.topology.chip
     useful = train.program.useful_flops / (0.45 * 8 * chip.flops)
-    assert found.of_step['train'][1] == pytest.approx(max(useful, train.bound))
+    assert result.of_step['train'][1] == pytest.approx(max(useful, train.bound))
     # Weights, prompts and a ring that grows, read once a step.
     work, first = builder.fit_grid()
     weights = sum(
@@ -137,17 +137,17 @@ def test_a_step_of_full_responses_costs_what_the_programs_do(planned):
     rings = first.total * work.token_bytes
     least = 64 * (weights + prompts + 32 * rings) / chip.memory_bandwidth
     most = 64 * (weights + prompts + 64 * rings) / chip.memory_bandwidth
-    low, high = found.of_step['decode']
+    low, high = result.of_step['decode']
     assert least <= low <= most
     assert high == pytest.approx(low / 0.45)
-    assert found.step[0] == pytest.approx(sum(x for x, _ in found.of_step.values()))
+    assert result.step[0] == pytest.approx(sum(x for x, _ in result.of_step.values()))
 
 
 def test_sampling_on_a_mesh_of_its_own_reads_fewer_weights():
     apart = make_decoding_apart()
     same = dataclasses.replace(apart, decode_tensor=0)
     topology = topologies.parse('gpu:h100x8')
-    found = []
+    results = []
     for builder in (apart, same):
         by_name = {
             name: analyse(build(builder, name), topology)
@@ -157,8 +157,8 @@ def test_sampling_on_a_mesh_of_its_own_reads_fewer_weights():
         assumed = Assumed(
             lengths.read('', limit=5), config.eval, config.checkpoint, num_problems=16
         )
-        found.append(simulation.simulate(builder, by_name, assumed))
-    low, high = found
+        results.append(simulation.simulate(builder, by_name, assumed))
+    low, high = results
     assert low.of_step['train'] == high.of_step['train']
     for have, want in (
         (low.of_step['decode'], high.of_step['decode']),
@@ -186,12 +186,12 @@ def test_responses_that_the_mesh_of_sampling_does_not_divide_cannot_wait():
 def test_a_run_adds_up(planned):
     config, builder, analyses = planned
     assumed = assume(config, num_problems=100)
-    found = simulation.simulate(builder, analyses, assumed)
-    evaluation, saved = (found.besides[x] for x in ('evaluation', 'checkpoint'))
+    result = simulation.simulate(builder, analyses, assumed)
+    evaluation, saved = (result.besides[x] for x in ('evaluation', 'checkpoint'))
     saves = 1 + 40 // config.checkpoint.every
     for i in range(2):
-        want = 40 * found.step[i] + 5 * evaluation[i] + saves * saved[i]
-        assert found.run[i] == pytest.approx(want)
+        want = 40 * result.step[i] + 5 * evaluation[i] + saves * saved[i]
+        assert result.run[i] == pytest.approx(want)
     without = simulation.simulate(builder, analyses, assume(config))
     assert 'evaluation' not in without.besides
 
@@ -225,26 +225,26 @@ def test_a_kernel_that_reads_what_is_filled_costs_less(planned, monkeypatch):
 
 def test_an_evaluation_in_one_call_takes_less_than_one_in_small_batches(planned):
     config, builder, analyses = planned
-    whole = assume(config, 'lognormal:16', num_problems=400)
+    assumed = assume(config, 'lognormal:16', num_problems=400)
     small = dataclasses.replace(config.eval, batch_size=8)
-    found, other = (
+    one_call, other = (
         simulation.simulate(builder, analyses, x).besides['evaluation'][0]
-        for x in (whole, dataclasses.replace(whole, evaluation=small))
+        for x in (assumed, dataclasses.replace(assumed, evaluation=small))
     )
-    assert found < 0.6 * other
+    assert one_call < 0.6 * other
 
 
 def test_only_the_steps_have_keys_and_values_as_int8(planned):
     config, builder, analyses = planned
     policy = dataclasses.replace(builder.policy, quantizes_cache=True)
     int8 = dataclasses.replace(builder, policy=policy)
-    whole, half = (
+    full, half = (
         simulation.simulate(x, analyses, assume(config, num_problems=400))
         for x in (builder, int8)
     )
-    assert half.of_step['decode'][0] < whole.of_step['decode'][0]
+    assert half.of_step['decode'][0] < full.of_step['decode'][0]
     # Of no more memory than a step's.
-    assert half.besides['evaluation'][0] >= whole.besides['evaluation'][0]
+    assert half.besides['evaluation'][0] >= full.besides['evaluation'][0]
     work, _ = builder.fit_grid()
     evaluated, _ = simulation._grid_of(int8, config.eval, 400)
     assert evaluated.token_bytes == work.token_bytes > int8.fit_grid()[0].token_bytes
@@ -252,8 +252,8 @@ def test_only_the_steps_have_keys_and_values_as_int8(planned):
     train = dataclasses.replace(builder.train, num_prompts=1)
     sampling = dataclasses.replace(builder.sampling, num_rollouts=1)
     one = dataclasses.replace(int8, train=train, sampling=sampling)
-    whole = dataclasses.replace(config.eval, batch_size=0)
-    assert simulation._grid_of(one, whole, 400)[1] == Size(1, 1)
+    full = dataclasses.replace(config.eval, batch_size=0)
+    assert simulation._grid_of(one, full, 400)[1] == Size(1, 1)
 
 
 def test_where_compute_is_the_limit_it_is_counted(planned):

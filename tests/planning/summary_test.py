@@ -16,8 +16,8 @@ from tests.planning.conftest import make_pictured
 
 def analysed(builder, topology, name, **memory):
     sizes = {'arguments': GIB, 'outputs': 0.0, 'temporaries': GIB, 'resident': 0.0}
-    known = Memory(**(sizes | {'limit': 4.0 * GIB} | memory))
-    return Analysis(build(builder, name), topology, known, Flops(1.0), None)
+    usage = Memory(**(sizes | {'limit': 4.0 * GIB} | memory))
+    return Analysis(build(builder, name), topology, usage, Flops(1.0), None)
 
 
 def test_the_introduction_says_what_is_planned(builder, topology):
@@ -72,7 +72,7 @@ def test_a_decode_step_reads_its_weights_and_its_cache(builder, topology):
     # and half of each row.
     rows = 8 * 4 / 4 * table.shape[1] * table.dtype.itemsize / 2
     want = [shard_bytes(weights) + rows, *map(shard_bytes, (prefix, builder.cache()))]
-    sizes = [float(each) for each in re.findall(r'([\d.]+) kB', line)]
+    sizes = [float(x) for x in re.findall(r'([\d.]+) kB', line)]
     assert sizes == pytest.approx([size / 1e3 for size in want], rel=0.01)
 
 
@@ -98,14 +98,14 @@ def test_the_positions_left_for_a_response_are_said(builder):
 def test_a_loop_of_unknown_length_is_told(builder, topology):
     analysis = analysed(builder, topology, 'score')
     costs = Costs(1.0, 1.0, {}, unknown_loops=2)
-    told = dataclasses.replace(analysis, costs=costs)
-    lines = summary.notes([told], builder, max_positions=0)
+    looped = dataclasses.replace(analysis, costs=costs)
+    lines = summary.notes([looped], builder, max_positions=0)
     assert 'score: 2 loops of unknown length, counted once.' in lines
 
 
 def test_an_overflow_is_a_sentence_and_three_ways_out(builder, topology):
-    held = shard_bytes(build(builder, 'decode').arguments)
-    sizes = {'arguments': held, 'temporaries': 0.0, 'limit': 0.8 * held}
+    initial = shard_bytes(build(builder, 'decode').arguments)
+    sizes = {'arguments': initial, 'temporaries': 0.0, 'limit': 0.8 * initial}
     over = analysed(builder, topology, 'decode', **sizes)
     edge = fits.fit(over, builder)
     ways = remedies.ways_out(over, builder, edge, check=lambda overrides: None)

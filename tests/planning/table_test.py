@@ -22,8 +22,8 @@ def analysed(name='train', *, topology='v5e:2x2', costs=None, **memory):
         'resident': GIB,
         'limit': 15.75 * GIB,
     }
-    known = Memory(**(sizes | memory))
-    return Analysis(program, parse(topology), known, Flops(788e12), costs)
+    usage = Memory(**(sizes | memory))
+    return Analysis(program, parse(topology), usage, Flops(788e12), costs)
 
 
 EDGE = Fit(5_000, 12)
@@ -66,8 +66,8 @@ def test_what_does_not_fit_is_seen(memory, cell):
 
 
 def test_rows_that_nothing_is_known_of_are_left_out():
-    known = analysed(topology='cpu:4', limit=0.0, temporaries=None, outputs=None)
-    have = rows(known, edge=Fit(None, None))
+    analysis = analysed(topology='cpu:4', limit=0.0, temporaries=None, outputs=None)
+    have = rows(analysis, edge=Fit(None, None))
     assert set(have) == {'a chip', 'arguments', 'resident besides', 'total', 'FLOP'} | {
         'of them useful'
     }

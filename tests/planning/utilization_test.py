@@ -61,9 +61,9 @@ def draw(prompts, lengths):
     return Draw([], responses, None, None)
 
 
-def draws(*others):
+def draws(*extra):
     first = draw(*LENGTHS)
-    return Draws(first, first, False, tuple(x.responses for x in (first, *others)))
+    return Draws(first, first, False, tuple(x.responses for x in (first, *extra)))
 
 
 def rates(draws, *, kind='NVIDIA H100 80GB HBM3', arch=ARCH, kl_coef=0.0, **train):
@@ -77,8 +77,8 @@ def rates(draws, *, kind='NVIDIA H100 80GB HBM3', arch=ARCH, kl_coef=0.0, **trai
 
 
 def test_tokens_of_all_draws_are_shared_by_the_chips():
-    found = rates(draws(draw(*LENGTHS)))
-    assert found['tokens_per_second_per_chip'] == 2 * 8 / 2 / 4
+    figures = rates(draws(draw(*LENGTHS)))
+    assert figures['tokens_per_second_per_chip'] == 2 * 8 / 2 / 4
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_a_draw_that_is_not_trained_is_decoded_only():
     other = draw(np.array([1, 1]), np.array([[1, 1], [1, 1]]))
     # A prompt of one token, and two responses of one token, of two pairs in each layer.
     decoded = 2 * (168 + 16 + 32 + 2 * 376 + 2 * 16 * 2 * 2)
-    found = [rates(x)['mfu'] * 2 * 4 * 989.4e12 for x in (draws(other), draws())]
-    assert found[0] - found[1] == pytest.approx(decoded)
+    figures = [rates(x)['mfu'] * 2 * 4 * 989.4e12 for x in (draws(other), draws())]
+    assert figures[0] - figures[1] == pytest.approx(decoded)
     trained = dataclasses.replace(draws(other), trained=other)
     flops = FIRST + SECOND + 4 * decoded
     assert rates(trained)['mfu'] == pytest.approx(flops / (2 * 4 * 989.4e12))
@@ -117,9 +117,9 @@ def test_recomputation_does_not_count():
 
 
 def test_two_devices_of_a_tpu7x_are_a_chip():
-    found = rates(draws(), kind='TPU7x')
-    assert found['tokens_per_second_per_chip'] == 8 / 2 / 2
-    assert found['mfu'] == 4 * (FIRST + SECOND) / (2 * 2 * 2307e12)
+    figures = rates(draws(), kind='TPU7x')
+    assert figures['tokens_per_second_per_chip'] == 8 / 2 / 2
+    assert figures['mfu'] == 4 * (FIRST + SECOND) / (2 * 2 * 2307e12)
 
 
 @pytest.mark.parametrize('kind', ['cpu', 'NVIDIA H100 PCIe', 'TPU v9'])

@@ -181,9 +181,9 @@ def test_charts_of_one_page_have_no_id_in_common():
     ids = [re.findall(r'\bid="([^"]*)"', svg) for svg in (first, second)]
     assert ids[0]
     assert len({*ids[0], *ids[1]}) == len(ids[0]) + len(ids[1])
-    for own, svg in zip(ids, (first, second), strict=True):
+    for chart_ids, svg in zip(ids, (first, second), strict=True):
         referred = re.findall(r'url\(#([^)]*)\)|href="#([^"]*)"', svg)
-        assert {a or b for a, b in referred} <= set(own)
+        assert {a or b for a, b in referred} <= set(chart_ids)
 
 
 def test_a_long_run_is_thinned_and_keeps_its_last_point():
@@ -235,7 +235,7 @@ def test_a_figure_can_be_read_in_readme():
     with legible.texts() as written:
         charts.draw_figure(panels, title='a title', below='some words ' * 30)
     legible.check(written)
-    texts = [each.text for each in written]
+    texts = [text.text for text in written]
     assert texts.count('share of problems') == len(panels)
 
 

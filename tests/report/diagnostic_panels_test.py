@@ -38,7 +38,7 @@ def row(step, scale=1.0, noise=4.0, **changes):
 def write_run(path, rows=(), flips=None, **config):
     config = {'advantage': {'name': 'pass_at_k'}} | config
     (path / 'config.json').write_text(json.dumps(config))
-    lines = ''.join(json.dumps(each) + '\n' for each in rows)
+    lines = ''.join(json.dumps(row) + '\n' for row in rows)
     (path / 'diagnostics.jsonl').write_text(lines)
     metrics = []
     for step, counts in (flips or {}).items():
@@ -46,7 +46,7 @@ def write_run(path, rows=(), flips=None, **config):
         if counts:
             names = ('flips_solved', 'flips_unsolved')
             metrics[-1] |= dict(zip(names, counts, strict=True))
-    text = ''.join(json.dumps(each) + '\n' for each in metrics)
+    text = ''.join(json.dumps(row) + '\n' for row in metrics)
     (path / 'metrics.jsonl').write_text(text)
     return read_run(path)
 
@@ -70,8 +70,8 @@ def test_of_many_steps_five_are_shown(tmp_path):
     rows = [row(step) for step in range(41)]
     del rows[10]['parting_position']
     entropy, parted, *_ = step_panels(write_run(tmp_path, rows))
-    shown = [series.label for series in entropy.series]
-    assert shown == [f'step {step}' for step in (0, 10, 20, 30, 40)]
+    labels = [series.label for series in entropy.series]
+    assert labels == [f'step {step}' for step in (0, 10, 20, 30, 40)]
     assert 'step 10' not in [series.label for series in parted.series]
 
 
@@ -123,16 +123,16 @@ def test_signal_and_cosines_are_ratios_of_sums_over_steps(tmp_path):
     for series in signal.series:
         np.testing.assert_allclose(series.y, [1 / 4, 4 / 12, 3.5 / 16, 4.5 / 20])
     # As of the third step there are enough for an error, which is 0 of one angle.
-    found = {s.label: s for s in cosine.series}
-    assert found.keys() == {
+    by_label = {s.label: s for s in cosine.series}
+    assert by_label.keys() == {
         'pass_at_k, canonical_k',
         'pass_at_k, rloo',
         'canonical_k, rloo',
     }
-    for label, angle in zip(found, (0.25, 0.5, 0.75), strict=True):
-        assert found[label].x == [2, 3]
-        np.testing.assert_allclose(found[label].y, np.cos(angle))
-        np.testing.assert_allclose(found[label].low, np.cos(angle))
+    for label, angle in zip(by_label, (0.25, 0.5, 0.75), strict=True):
+        assert by_label[label].x == [2, 3]
+        np.testing.assert_allclose(by_label[label].y, np.cos(angle))
+        np.testing.assert_allclose(by_label[label].low, np.cos(angle))
 
 
 def test_a_cosine_of_steps_that_disagree_has_the_error_of_the_jackknife(tmp_path):
@@ -180,8 +180,8 @@ def staged(tmp_path):
     """Three steps of pass_at_k, three of pass_at_1 with three times the signal."""
     rows = [row(step) for step in range(3)]
     rows += [row(step, scale=3.0) for step in (3, 4, 5)]
-    rows = [{n: x for n, x in each.items() if '/pass_at_k' not in n or each['step'] < 3}
-            for each in rows]  # fmt: skip
+    rows = [{n: x for n, x in row.items() if '/pass_at_k' not in n or row['step'] < 3}
+            for row in rows]  # fmt: skip
     stages = {'late': {'start': 3, 'advantage': {'name': 'pass_at_1'}}}
     return step_panels(write_run(tmp_path, rows, stages=stages))
 
@@ -189,24 +189,24 @@ def staged(tmp_path):
 def test_the_signal_of_a_stage_is_its_own(staged):
     lines = staged[3].series
     names = ['pass_at_k', 'canonical_k', 'pass_at_1', 'rloo']
-    assert [each.label for each in lines] == [*names, '', '', '']
-    for each, steps, value in (
+    assert [curve.label for curve in lines] == [*names, '', '', '']
+    for curve, steps, value in (
         *((line, [0, 1, 2], 1 / 4) for line in lines[:4]),
         *((line, [3, 4, 5], 3 / 4) for line in lines[4:]),
     ):
-        assert list(each.x) == steps
-        np.testing.assert_allclose(each.y, value)
+        assert list(curve.x) == steps
+        np.testing.assert_allclose(curve.y, value)
     # The stage's own first; an estimator has one color in all stages.
-    color = dict(zip(names, (each.color for each in lines), strict=False))
+    color = dict(zip(names, (curve.color for curve in lines), strict=False))
     assert len(set(color.values())) == 4
-    later = [each.color for each in lines[4:]]
+    later = [curve.color for curve in lines[4:]]
     assert later == [color[name] for name in ('pass_at_1', 'canonical_k', 'rloo')]
 
 
 def test_the_cosines_of_a_stage_are_those_of_its_own_estimator(staged):
     lines = staged[4].series
-    found = {each.label: each for each in lines}
-    assert list(found) == [
+    by_label = {line.label: line for line in lines}
+    assert list(by_label) == [
         'pass_at_k, canonical_k',
         'pass_at_k, rloo',
         'canonical_k, rloo',
@@ -215,12 +215,12 @@ def test_the_cosines_of_a_stage_are_those_of_its_own_estimator(staged):
         '',
     ]
     # An error needs three steps of the stage, and none of those before count.
-    assert [each.x for each in lines] == [[2]] * 3 + [[5]] * 3
-    np.testing.assert_allclose(found['pass_at_1, canonical_k'].y, np.cos(0.75))
-    np.testing.assert_allclose(found['pass_at_1, rloo'].y, 1)
-    assert found[''].color == found['canonical_k, rloo'].color
+    assert [line.x for line in lines] == [[2]] * 3 + [[5]] * 3
+    np.testing.assert_allclose(by_label['pass_at_1, canonical_k'].y, np.cos(0.75))
+    np.testing.assert_allclose(by_label['pass_at_1, rloo'].y, 1)
+    assert by_label[''].color == by_label['canonical_k, rloo'].color
     # There are four colors: the fifth line has the first one's, and dashes.
-    assert [each.dashed for each in lines] == [False] * 4 + [True, False]
+    assert [line.dashed for line in lines] == [False] * 4 + [True, False]
     assert lines[4].color == lines[0].color
 
 

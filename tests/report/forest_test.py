@@ -19,9 +19,9 @@ def draw(forests, columns=3, **words):
 @pytest.fixture
 def figures(monkeypatch):
     """The figures, in place of their pictures."""
-    kept = []
-    monkeypatch.setattr(forest, 'as_png', kept.append)
-    return kept
+    drawn = []
+    monkeypatch.setattr(forest, 'as_png', drawn.append)
+    return drawn
 
 
 def test_the_first_row_is_on_top_and_an_interval_is_a_bar(figures):
@@ -33,7 +33,11 @@ def test_the_first_row_is_on_top_and_an_interval_is_a_bar(figures):
     assert places[0] > places[1] > places[2]
     (dots,) = (line for line in ax.lines if line.get_marker() == 'o')
     assert dots.get_xydata().tolist() == [[0.1, 0], [-0.3, 1], [0.0, 2]]
-    bars = [segment for each in ax.collections for segment in each.get_segments()]
+    bars = [
+        segment
+        for collection in ax.collections
+        for segment in collection.get_segments()
+    ]
     assert [bar.tolist() for bar in bars[:2]] == [
         [[0.0, 0], [0.2, 0]],
         [[-0.4, 1], [-0.2, 1]],
@@ -57,8 +61,8 @@ def test_rows_are_named_at_the_left_alone_and_empty_places_are_left_out(figures)
     draw([Forest(name, 'x', ROWS, [Dots(VALUES)]) for name in 'abcde'])
     axes = figures[0].axes
     assert [ax.get_title(loc='left') for ax in axes] == [*'abcde']
-    named = [[t.get_text() for t in ax.get_yticklabels()] == ROWS for ax in axes]
-    assert named == [True, False, False, True, False]
+    has_labels = [[t.get_text() for t in ax.get_yticklabels()] == ROWS for ax in axes]
+    assert has_labels == [True, False, False, True, False]
 
 
 def test_a_panel_is_as_high_as_its_rows(figures):
@@ -101,5 +105,5 @@ def test_a_title_wider_than_the_figure_is_wrapped(figures):
     figure.draw_without_rendering()
     titles = [x for x in figure.findobj(Text) if x.get_text() == title]
     assert len(titles) == 3
-    for shown in titles:
-        assert shown.get_window_extent().x1 <= figure.bbox.x1
+    for artist in titles:
+        assert artist.get_window_extent().x1 <= figure.bbox.x1

@@ -58,14 +58,14 @@ def test_a_wrong_response_that_was_rewarded_says_so():
 
 
 @pytest.mark.parametrize(
-    ('num_right', 'num_wrong', 'shown'),
+    ('num_right', 'num_wrong', 'counts'),
     [(9, 9, (3, 3)), (1, 9, (1, 5)), (9, 1, (5, 1)), (9, 0, (6, 0)), (2, 2, (2, 2))],
 )
-def test_both_kinds_are_shown_where_there_are_both(num_right, num_wrong, shown):
+def test_both_kinds_are_shown_where_there_are_both(num_right, num_wrong, counts):
     rows = [_response(f'right {i}', correct=True) for i in range(num_right)]
     rows += [_response(f'wrong {i}') for i in range(num_wrong)]
     card = report_page.problem_card(_run('other'), rows, most=6)
-    assert (card.count('tag right'), card.count('tag wrong')) == shown
+    assert (card.count('tag right'), card.count('tag wrong')) == counts
 
 
 def test_a_task_without_a_drawing_and_a_dump_without_its_fields_show_text():
@@ -94,9 +94,9 @@ def test_the_style_has_a_rule_for_all_that_a_board_shows():
     cells |= {(1, 1): wall, (1, 12): Cell()}
     way = {'way': [(0, 0)], 'corners': {(1, 1): Cell('3', wrong=True)}}
     boards = Board(cells, box=1, note='4', **way), Board(cells, **way, blocked=(0, 1))
-    svgs = [draw_board(each, 'x', correct=bool(each.box)) for each in boards]
-    names = {n for found in re.findall('class="([^"]*)"', ''.join(svgs))
-             for n in found.split()}  # fmt: skip
+    svgs = [draw_board(board, 'x', correct=bool(board.box)) for board in boards]
+    names = {n for classes in re.findall('class="([^"]*)"', ''.join(svgs))
+             for n in classes.split()}  # fmt: skip
     assert {'board', 'wide', 'frame', 'on_wall', 'dark', 'tip', 'cross'} <= names
     styled = set(re.findall(r'\.([a-z_]+)', report_page.STYLE))
     assert names <= styled

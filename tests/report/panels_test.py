@@ -183,7 +183,7 @@ def test_the_curve_needs_no_other_process_of_a_mesh(monkeypatch):
         curve = report_panels.curve_in_use(_config('watched'))
     assert curve['positive'] == [0.0] + [1.0] * 32
     assert used
-    assert all(each.device_set == {jax.local_devices()[0]} for each in used)
+    assert all(array.device_set == {jax.local_devices()[0]} for array in used)
 
 
 def test_without_a_config_there_is_no_curve():

@@ -72,8 +72,8 @@ def test_whatever_goes_wrong_is_a_warning_with_file_and_cause(
     pictures.write()
     pictures.finish()
     for name in ('curves.png', 'report.html'):
-        said = f'{tmp_path / name} is not up to date: {type(error).__name__}'
-        assert caplog.text.count(said) == 1
+        message = f'{tmp_path / name} is not up to date: {type(error).__name__}'
+        assert caplog.text.count(message) == 1
 
 
 def test_a_directory_that_is_gone_is_a_warning(tmp_path, caplog):

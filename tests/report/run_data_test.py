@@ -107,8 +107,8 @@ DAMAGE = [
 
 @pytest.mark.parametrize('line', slow_values(DAMAGE, quick=DAMAGE[::4]))
 def test_values_that_no_run_writes_are_left_out(tmp_path, line):
-    whole = [{'step': s, 'split': 'train', 'reward': 0.25} for s in (0, 2)]
-    texts = [json.dumps(row).encode() for row in whole]
+    rows = [{'step': s, 'split': 'train', 'reward': 0.25} for s in (0, 2)]
+    texts = [json.dumps(row).encode() for row in rows]
     content = b'\n'.join([texts[0], line, texts[1], b''])
     for name in ('metrics', 'timing', 'diagnostics'):
         (tmp_path / f'{name}.jsonl').write_bytes(content)
@@ -158,8 +158,8 @@ def test_categories_get_every_k_from_the_counts_of_each_problem(tmp_path):
         {'category': 'b', 'n': 4, 'c': 0},
     )
     run = run_data.read_run(tmp_path)
-    found = run_data.measure_categories(run, 'test', 4)
-    assert found == pytest.approx(
+    measures = run_data.measure_categories(run, 'test', 4)
+    assert measures == pytest.approx(
         {
             'a/pass_at_1': (1 / 4 + 1) / 2,
             'a/pass_at_2': (1 / 2 + 1) / 2,

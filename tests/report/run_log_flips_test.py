@@ -61,10 +61,10 @@ def test_they_are_counted_since_the_evaluation_before_of_the_split(evaluate, tmp
 
 
 def test_a_run_that_goes_on_counts_the_same(evaluate):
-    whole = evaluate(0)
+    uninterrupted = evaluate(0)
     for start, last in ((0, 2), (2, 2), (2, 4), (4, 4)):
         evaluate(start, last=last)
-    assert evaluate(4) == whole
+    assert evaluate(4) == uninterrupted
 
 
 def test_a_file_that_lost_its_end_counts_for_the_problems_that_it_has(
@@ -92,8 +92,8 @@ def test_a_whole_run_has_them(finished_run):
             }
             for row in rows
         ]
-        found = [flips(*pair) for pair in itertools.pairwise(counts)]
+        changes = [flips(*pair) for pair in itertools.pairwise(counts)]
         assert flips_of(finished_run, split) == [
             (None, None),
-            *((len(each.solved), len(each.unsolved)) for each in found),
+            *((len(change.solved), len(change.unsolved)) for change in changes),
         ]

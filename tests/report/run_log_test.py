@@ -45,9 +45,9 @@ def make_responses():
 def make_draws(count=1, selected=False, **trained):
     """A step's own problems, of which those that are trained differ in these."""
     arrays = jax.numpy.asarray(ADVANTAGES), jax.numpy.asarray(REWARDED)
-    own = Draw(make_problems(), make_responses(), *arrays)
-    trained = dataclasses.replace(own, **trained) if trained else own
-    return Draws(own, trained, selected, (own.responses,) * count)
+    draw = Draw(make_problems(), make_responses(), *arrays)
+    trained = dataclasses.replace(draw, **trained) if trained else draw
+    return Draws(draw, trained, selected, (draw.responses,) * count)
 
 
 def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):

@@ -44,17 +44,17 @@ def test_names_cover_neither_each_other_nor_points_nor_intervals(seed):
         for i, (x, y) in enumerate(places)
     ]
     figure, ax = drawn(points)
-    found = names(ax)
-    assert found.keys() == {point.name for point in points}
-    for one, other in itertools.combinations(found.values(), 2):
+    boxes = names(ax)
+    assert boxes.keys() == {point.name for point in points}
+    for one, other in itertools.combinations(boxes.values(), 2):
         assert overlap(one, other) < 1
     markers = [
         line.get_window_extent() for line in ax.lines if line.get_marker() == 'o'
     ]
     assert len(markers) == len(points)
-    for name, marker in itertools.product(found.values(), markers):
+    for name, marker in itertools.product(boxes.values(), markers):
         assert overlap(name, marker) < 1
-    for name in found.values():
+    for name in boxes.values():
         assert ax.bbox.x0 <= name.x0 < name.x1 <= ax.bbox.x1
     with legible.texts() as written:
         as_png(figure)
@@ -70,12 +70,12 @@ def test_a_name_stands_beside_its_point_and_a_line_leads_to_one_far_away():
     assert name.y0 < y < name.y1
     without = len(ax.lines)
     # So many around it that its own place is taken.
-    others = [
+    other_points = [
         Point(exactly(0.07 * np.cos(a)), exactly(0.07 * np.sin(a)))
         for a in np.linspace(0, 2 * np.pi, 40)
     ]
-    _, ax = drawn(alone + others, xlim=(-1, 1), ylim=(-1, 1))
-    lines = len(ax.lines) - without * (1 + len(others))
+    _, ax = drawn(alone + other_points, xlim=(-1, 1), ylim=(-1, 1))
+    lines = len(ax.lines) - without * (1 + len(other_points))
     assert lines == 1
 
 

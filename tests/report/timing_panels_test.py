@@ -24,9 +24,9 @@ def panels(rows):
     return {x.title.partition(',')[0]: x for x in timing_panels.timing_panels(run)}
 
 
-def steps(count, **others):
+def steps(count, **seconds):
     """Steps of which the phases take 1, 2, ... seconds; the first compiles."""
-    spent = {f'{name}_seconds': 1.0 + i for i, name in enumerate(PHASES)} | others
+    spent = {f'{name}_seconds': 1.0 + i for i, name in enumerate(PHASES)} | seconds
     row = {'seconds': sum(spent.values()), **spent}
     first = {'step': 0, 'start_seconds': 1.0, 'update_seconds': 900.0}
     return [first, *(row | {'step': step} for step in range(1, count + 1))]
@@ -49,16 +49,16 @@ def test_each_phase_has_a_layer_and_together_they_are_the_step():
 
 def test_phases_that_are_next_to_nothing_share_a_layer():
     rows = steps(3, write_seconds=0.05, evaluate_seconds=0.01, new_seconds=0.04)
-    *_, rest = panels(rows)['Seconds of a step'].series
-    assert rest.label == 'rest'
-    np.testing.assert_allclose(rest.y, [0.1] * 3)
+    *_, remainder = panels(rows)['Seconds of a step'].series
+    assert remainder.label == 'rest'
+    np.testing.assert_allclose(remainder.y, [0.1] * 3)
 
 
 def test_every_phase_that_a_step_spends_time_in_has_a_colour():
-    named = {
+    phase_names = {
         line.split()[0] for line in phases.__doc__.splitlines() if line[:4] == ' ' * 4
     }
-    assert named - {'evaluate'} == set(timing_panels._COLORS)
+    assert phase_names - {'evaluate'} == set(timing_panels._COLORS)
 
 
 def test_bars_of_a_long_run_are_means_of_as_many_steps_and_lose_no_second():
@@ -99,9 +99,9 @@ def test_the_first_step_of_each_process_is_left_out():
 
 def test_rates_have_panels_where_they_were_measured():
     rows = steps(3, tokens_per_second_per_chip=1500.0)
-    found = panels(rows)
-    assert [*found] == ['Seconds of a step', 'Tokens a second and chip']
-    (line,) = found['Tokens a second and chip'].series
+    by_title = panels(rows)
+    assert [*by_title] == ['Seconds of a step', 'Tokens a second and chip']
+    (line,) = by_title['Tokens a second and chip'].series
     assert (line.x, line.y) == ([1, 2, 3], [1500.0] * 3)
     (line,) = panels(steps(3, mfu=0.25))['MFU (%)'].series
     assert line.y == [25.0] * 3

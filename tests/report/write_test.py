@@ -144,9 +144,11 @@ def test_a_report_says_which_stages_a_run_has(workdir):
     }
     text = json.dumps({**_CONFIG, 'stages': stages})
     (workdir / 'config.json').write_text(text)
-    said = 'pass_at_k (k = 4), pass_at_1 from step 8, pass_at_k (k = 4) from step 15'
+    stage_names = (
+        'pass_at_k (k = 4), pass_at_1 from step 8, pass_at_k (k = 4) from step 15'
+    )
     html = _html(workdir)
-    assert said in html
+    assert stage_names in html
     assert '<title>tiny, pass_at_k (k = 4), pass_at_1, pass_at_k (k = 4)<' in html
     # The curve of each estimator once.
     assert html.count('<h2>Advantage in use') == 2

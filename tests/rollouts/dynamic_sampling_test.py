@@ -67,39 +67,39 @@ class Drawn:
     """Batches as ``data.Batches`` gives them, of draws made before.
 
     Args:
-        own, others: draws in the order in which they are asked for.
+        first_draw, later_draws: draws in the order in which they are asked for.
         num_others: problems of the last of the others that do not repeat.
     """
 
-    def __init__(self, own, others, num_others):
-        draws = (own, *others)
+    def __init__(self, first_draw, later_draws, num_others):
+        draws = (first_draw, *later_draws)
         self.draws = {id(rollouts.prompts): (rollouts, x) for rollouts, x in draws}
-        self.own, *self.rest = (
+        self.first, *self.later = (
             PromptBatch(draw.problems, rollouts.prompts) for rollouts, draw in draws
         )
-        self.is_new = [np.arange(P) < P for _ in others]
+        self.is_new = [np.arange(P) < P for _ in later_draws]
         self.is_new[-1:] = [np.arange(P) < num_others for _ in self.is_new[-1:]]
 
     def __getitem__(self, step):
-        return self.own
+        return self.first
 
     def draw_others(self, step, *, seed):
-        return zip(self.rest, self.is_new, strict=True)
+        return zip(self.later, self.is_new, strict=True)
 
 
-def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
+def run(first_draw, *later_draws, rounds=None, num_others=P, mask_truncated=False):
     """The ids of the batch that is trained on, and what was drawn.
 
     Args:
-        own, others, num_others: of :class:`Drawn`.
-        rounds: as many as there are others if ``None``.
+        first_draw, later_draws, num_others: of :class:`Drawn`.
+        rounds: as many as later draws if ``None``.
         mask_truncated: of the loss.
     """
-    batches = Drawn(own, others, num_others)
+    batches = Drawn(first_draw, later_draws, num_others)
     select = Select(
         estimate=estimate,
         mesh=sharding.one_device_mesh(jax.devices()[0]),
-        rounds=len(others) if rounds is None else rounds,
+        rounds=len(later_draws) if rounds is None else rounds,
         mask_truncated=mask_truncated,
         seed=(0,),
     )
@@ -110,23 +110,23 @@ def run(own, *others, rounds=None, num_others=P, mask_truncated=False):
     advantages, _ = estimate(selection.rollouts, trained.responses)
     np.testing.assert_array_equal(trained.advantages, advantages)
     ids = [problem.id for problem in trained.problems]
-    assert drawn.first is own[1]
+    assert drawn.first is first_draw[1]
     assert selection.rollouts.prompts.problem_ids.tolist() == ids
     assert drawn.selected == (rounds != 0)
     return ids, drawn
 
 
 def test_places_without_a_signal_are_filled_in_order():
-    own = make_draw([1, 2, 3, 4], [0, 1, 3, 2])
+    first_draw = make_draw([1, 2, 3, 4], [0, 1, 3, 2])
     other = make_draw([5, 6, 7, 8], [3, 2, 1, 1])
-    ids, drawn = run(own, other)
+    ids, drawn = run(first_draw, other)
     assert ids == [6, 2, 7, 4]
     assert (drawn.count, drawn.num_tokens) == (2, N * sum(range(1, 9)))
 
 
 def test_a_full_batch_draws_no_more():
-    own = make_draw([1, 2, 3, 4], [1, 1, 2, 2])
-    ids, drawn = run(own, rounds=3)
+    first_draw = make_draw([1, 2, 3, 4], [1, 1, 2, 2])
+    ids, drawn = run(first_draw, rounds=3)
     assert ids == [1, 2, 3, 4]
     assert drawn.trained is drawn.first
     assert (drawn.count, drawn.num_tokens) == (1, N * 10)
@@ -134,28 +134,30 @@ def test_a_full_batch_draws_no_more():
 
 @pytest.mark.parametrize('rounds', [2, 5])
 def test_it_stops_after_the_last_round_or_the_last_problem(rounds):
-    own = make_draw([1, 2, 3, 4], [0, 0, 0, 2])
-    others = [
+    first_draw = make_draw([1, 2, 3, 4], [0, 0, 0, 2])
+    later_draws = [
         make_draw([5, 6, 7, 8], [0, 1, 0, 0]),
         make_draw([9, 10, 11, 12], [0] * 4),
         make_draw([13, 14, 15, 16], [1] * 4),
     ]
-    ids, drawn = run(own, *others[:2], *others[2:] * (rounds == 2), rounds=rounds)
+    ids, drawn = run(
+        first_draw, *later_draws[:2], *later_draws[2:] * (rounds == 2), rounds=rounds
+    )
     assert ids == [6, 2, 3, 4]
     assert drawn.count == 3
 
 
 def test_without_rounds_nothing_is_replaced():
-    own = make_draw([1, 2, 3, 4], [0] * 4)
-    ids, drawn = run(own, make_draw([5, 6, 7, 8], [1] * 4), rounds=0)
+    first_draw = make_draw([1, 2, 3, 4], [0] * 4)
+    ids, drawn = run(first_draw, make_draw([5, 6, 7, 8], [1] * 4), rounds=0)
     assert ids == [1, 2, 3, 4]
     assert drawn.count == 1
 
 
 def test_what_fills_up_a_batch_replaces_nothing():
     """It was tried already, and may be in the batch."""
-    own = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
-    ids, _ = run(own, make_draw([5, 6, 4, 1], [0, 1, 1, 1]), num_others=2)
+    first_draw = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
+    ids, _ = run(first_draw, make_draw([5, 6, 4, 1], [0, 1, 1, 1]), num_others=2)
     assert ids == [6, 2, 3, 4]
 
 
@@ -177,10 +179,12 @@ def test_an_advantage_that_is_not_trained_is_no_signal(masked):
         advantages = rewards - np.median(rewards, axis=1, keepdims=True)
         return jax.numpy.asarray(advantages), jax.numpy.asarray(rewards > 0)
 
-    own = with_only_last(make_draw([1, 2, 3, 4], [3, 1, 1, 1], truncated=[1, 2]), 1)
+    first_draw = with_only_last(
+        make_draw([1, 2, 3, 4], [3, 1, 1, 1], truncated=[1, 2]), 1
+    )
     other = with_only_last(make_draw([5, 6, 7, 8], [3, 1, 1, 1], truncated=[5]), 5)
     with mock.patch.dict(globals(), estimate=only_advantages):
-        ids, drawn = run(own, other, mask_truncated=masked)
+        ids, drawn = run(first_draw, other, mask_truncated=masked)
     assert ids == ([6, 2, 3, 4] if masked else [1, 2, 3, 4])
     assert drawn.count == 1 + masked
 
@@ -198,8 +202,8 @@ def test_a_replaced_problem_is_replaced_in_everything():
     assert responses.texts == draw.responses.texts
     assert responses.verdicts.parsed == draw.responses.verdicts.parsed
     for name in ('prompt_lengths', 'lengths', 'stopped', 'mean_entropies'):
-        ours, theirs = (getattr(x, name) for x in (responses, draw.responses))
-        np.testing.assert_array_equal(ours, theirs)
+        ours, original = (getattr(x, name) for x in (responses, draw.responses))
+        np.testing.assert_array_equal(ours, original)
     verdicts = draw.responses.verdicts
     np.testing.assert_array_equal(responses.verdicts.correct, verdicts.correct)
     np.testing.assert_array_equal(responses.verdicts.rewards, verdicts.rewards)
@@ -224,8 +228,8 @@ def test_a_merge_on_a_mesh_keeps_the_layout():
     )
     merged = merge_rollouts(mesh, old, new, np.array([-1, 3, -1, 0], np.int32))
     jax.tree.map(np.testing.assert_array_equal, merged, expected)
-    for ours, theirs in zip(*map(jax.tree.leaves, (merged, old)), strict=True):
-        assert ours.sharding == theirs.sharding
+    for ours, before in zip(*map(jax.tree.leaves, (merged, old)), strict=True):
+        assert ours.sharding == before.sharding
 
 
 @pytest.mark.parametrize('lacking', ['old', 'new'])
@@ -247,8 +251,8 @@ def test_a_kind_of_failure_that_one_draw_lacks_has_none_there(lacking):
 
 
 def test_a_round_that_replaces_nothing_leaves_the_step_as_it_was():
-    own = make_draw([1, 2, 3, 4], [0, 1, 1, 1])
-    ids, drawn = run(own, make_draw([5, 6, 7, 8], [0] * 4))
+    first_draw = make_draw([1, 2, 3, 4], [0, 1, 1, 1])
+    ids, drawn = run(first_draw, make_draw([5, 6, 7, 8], [0] * 4))
     assert ids == [1, 2, 3, 4]
     assert drawn.trained is drawn.first
     assert drawn.count == 2
@@ -261,10 +265,13 @@ def test_no_advantages_are_fetched_twice():
         fetched.append(array)
         return np.asarray(array)
 
-    own = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
-    others = make_draw([5, 6, 7, 8], [1, 0, 0, 0]), make_draw([9, 10, 11, 12], [1] * 4)
+    first_draw = make_draw([1, 2, 3, 4], [0, 0, 0, 1])
+    later_draws = (
+        make_draw([5, 6, 7, 8], [1, 0, 0, 0]),
+        make_draw([9, 10, 11, 12], [1] * 4),
+    )
     with mock.patch('passk_jax.rollouts.dynamic_sampling.hosts.fetch', fetch):
-        ids, drawn = run(own, *others)
+        ids, drawn = run(first_draw, *later_draws)
         batch_metrics(drawn.trained, k=2, mask_truncated=False)
         batch_metrics(drawn.first, k=2, mask_truncated=False)
     assert ids == [5, 9, 10, 4]
@@ -295,20 +302,22 @@ SETTINGS = {
 
 
 @pytest.fixture(scope='module')
-def whole(finished_run, tmp_path_factory):
+def dynamic_run(finished_run, tmp_path_factory):
     """The directory of a run with dynamic sampling."""
     workdir = tiny.warm_copy(finished_run, tmp_path_factory.mktemp('whole'))
     assert tiny.run(tiny.make_config(**SETTINGS, train__steps=3), workdir)
     return workdir
 
 
-def test_a_run_with_dynamic_sampling_resumes_bit_for_bit(whole, finished_run, tmp_path):
+def test_a_run_with_dynamic_sampling_resumes_bit_for_bit(
+    dynamic_run, finished_run, tmp_path
+):
     config = tiny.make_config(**SETTINGS, train__steps=3)
     workdir = tiny.warm_copy(finished_run, tmp_path)
     with tiny.stop_before(2):
         assert not tiny.run(config, workdir)
     assert tiny.run(config, workdir)
-    tiny.assert_same_run(whole, workdir, last=3)
+    tiny.assert_same_run(dynamic_run, workdir, last=3)
 
 
 def rollouts_of(workdir, step):
@@ -316,18 +325,18 @@ def rollouts_of(workdir, step):
 
 
 def test_its_metrics_are_of_the_steps_own_problems_and_of_those_trained(
-    whole, finished_run
+    dynamic_run, finished_run
 ):
-    rows = tiny.metrics(whole, 'train')
+    rows = tiny.metrics(dynamic_run, 'train')
     assert max(row['sampling_draws'] for row in rows) > 1
     for row in rows:
         assert row['trained_zero_signal_problems'] <= row['zero_signal_problems']
         assert 0 <= row['padding'] < 1
         assert row['sampler_k3'] < 1e-8
         assert row['sampler_weight'] == pytest.approx(1, abs=1e-5)
-        trained = rollouts_of(whole, row['step'])
+        trained = rollouts_of(dynamic_run, row['step'])
         for name in ('reward', 'stopped'):
-            mean = np.mean([each[name] for each in trained])
+            mean = np.mean([rollout[name] for rollout in trained])
             assert row[f'trained_{name}'] == pytest.approx(mean)
         signal = {x['problem_id'] for x in trained if x['advantage'] and x['stopped']}
         zeros = row['trained_zero_signal_problems']
@@ -335,27 +344,35 @@ def test_its_metrics_are_of_the_steps_own_problems_and_of_those_trained(
     # At first the policy is that of a run without dynamic sampling, to the bit.
     plain = tiny.metrics(finished_run, 'train')[0]
     assert not [name for name in plain if name.startswith(('trained_', 'sampling_'))]
-    own = ('reward', 'response_length', 'stopped', 'unsolved_problems', 'pass_at_1')
-    for name in own:
+    step_metrics = (
+        'reward',
+        'response_length',
+        'stopped',
+        'unsolved_problems',
+        'pass_at_1',
+    )
+    for name in step_metrics:
         assert rows[0][name] == plain[name]
     assert rows[0]['trained_reward'] != plain['reward']
 
 
 @pytest.mark.slow
-def test_on_a_mesh_the_same_problems_are_drawn(whole, finished_run, tmp_path):
+def test_on_a_mesh_the_same_problems_are_drawn(dynamic_run, finished_run, tmp_path):
     config = tiny.make_config(
         **SETTINGS, train__steps=2, mesh__data=2, mesh__fsdp=1, mesh__rollout=2
     )
     workdir = tiny.warm_copy(finished_run, tmp_path)
     assert tiny.run(config, workdir, num_devices=4)
-    rows, others = (tiny.metrics(path, 'train')[:2] for path in (whole, workdir))
-    for row, other in zip(rows, others, strict=True):
+    rows, other_rows = (
+        tiny.metrics(path, 'train')[:2] for path in (dynamic_run, workdir)
+    )
+    for row, other in zip(rows, other_rows, strict=True):
         assert row.keys() == other.keys()
         # What is packed, and so how many pads there are, is a device's own affair.
         for name in row.keys() - {'split', 'padding'}:
             close = pytest.approx(row[name], rel=1e-4, abs=1e-5)
             assert other[name] == close, name
     for step in range(2):
-        ours, theirs = (rollouts_of(path, step) for path in (whole, workdir))
+        ours, on_mesh = (rollouts_of(path, step) for path in (dynamic_run, workdir))
         for name in ('problem_id', 'response'):
-            assert [x[name] for x in ours] == [x[name] for x in theirs]
+            assert [x[name] for x in ours] == [x[name] for x in on_mesh]

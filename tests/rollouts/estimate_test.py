@@ -42,8 +42,8 @@ def test_an_estimator_gets_every_input(flip_wrong):
     class Estimator:
         name: str = 'pass_at_1'
 
-        def __call__(self, rewards, correct, **others):
-            return {'rewards': rewards, 'correct': correct, **others}
+        def __call__(self, rewards, correct, **inputs):
+            return {'rewards': rewards, 'correct': correct, **inputs}
 
     setup = tiny.make_setup(
         changed.make_config(sampling__num_rollouts=4, reward__flip_wrong=flip_wrong)
@@ -112,7 +112,7 @@ def test_rewards_that_an_estimator_would_ignore_are_refused(name, paid, message)
     with pytest.raises(InputError, match=message) as raised:
         estimate.check_rewards(name, paid, RIGHT)
     assert f"advantage.name='{name}' reads only which are right" in str(raised.value)
-    readers = [each for each, row in ESTIMATORS.items() if 'rewards' in row.reads]
+    readers = [name for name, row in ESTIMATORS.items() if 'rewards' in row.reads]
     assert f'choose one of {readers}' in str(raised.value)
 
 

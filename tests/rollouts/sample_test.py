@@ -101,15 +101,15 @@ def assert_same_apart(config):
     apart = setup.sample()
     assert apart.decode_mesh != apart.mesh
     together = dataclasses.replace(apart, decode_mesh=apart.mesh)
-    batch, found = setup.train_batches()[0], []
+    batch, both = setup.train_batches()[0], []
     with jax.set_mesh(setup.mesh):
         params = policies.init_params(setup.policy, jax.random.key(0), setup.mesh)
         key = setup.keys.key(sampling.Purpose.ROLLOUTS, 0)
         for sample in (apart, together):
             sampled = sample(params, batch, key=key)
             sample.verify(sampled, step=0)
-            found.append(sampled.rollouts)
-    have, want = map(jax.tree.leaves_with_path, found)
+            both.append(sampled.rollouts)
+    have, want = map(jax.tree.leaves_with_path, both)
     assert len(have) == len(want)
     for (path, x), (_, y) in zip(have, want, strict=True):
         name = jax.tree_util.keystr(path)
@@ -117,5 +117,5 @@ def assert_same_apart(config):
         assert x.sharding.mesh == setup.mesh, name
         if 'routing' not in name and 'features' not in name:
             assert x.sharding.is_equivalent_to(y.sharding, x.ndim), name
-    np.testing.assert_array_equal(found[0].tokens, found[1].tokens)
-    assert len(np.unique(found[0].tokens)) > 2
+    np.testing.assert_array_equal(both[0].tokens, both[1].tokens)
+    assert len(np.unique(both[0].tokens)) > 2

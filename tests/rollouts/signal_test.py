@@ -79,7 +79,7 @@ ENDED, CUT, ANSWERED = list_examples(
 
 
 @pytest.mark.parametrize(
-    ('row', 'stopped', 'said', 'shown'),
+    ('row', 'stopped', 'cause', 'response'),
     [
         ([NONE, NONE], 0.5, 'half of the responses or more are cut off', 'c'),
         ([NONE, NONE], 0.6, 'does not write answers in the form', 'e'),
@@ -87,8 +87,8 @@ ENDED, CUT, ANSWERED = list_examples(
         ([WRONG, ('7', False)], 0.6, 'too hard', 'a'),
     ],
 )
-def test_the_response_shown_is_of_the_kind_that_is_named(row, stopped, said, shown):
+def test_the_response_shown_is_of_the_kind_that_is_named(row, stopped, cause, response):
     examples = (CUT, ANSWERED, ENDED)
     text = explain(row, stopped=stopped, examples=examples)
-    assert said in text
-    assert text.endswith(f"One response: '{shown}'")
+    assert cause in text
+    assert text.endswith(f"One response: '{response}'")

@@ -106,10 +106,10 @@ def test_what_the_task_raises_is_raised(setup, problems, monkeypatch):
 
 
 def test_an_error_elsewhere_is_not_held_up(setup, problems, monkeypatch):
-    asked, release = [], threading.Event()
+    batch_sizes, release = [], threading.Event()
 
     def slow(self, problems, responses):
-        asked.append(len(problems))
+        batch_sizes.append(len(problems))
         assert release.wait(timeout=60)
         raise ValueError('of the verifier')
 
@@ -125,7 +125,7 @@ def test_an_error_elsewhere_is_not_held_up(setup, problems, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     # The one that had begun; the others are forgotten.
-    assert asked in ([], [1])
+    assert batch_sizes in ([], [1])
 
 
 def test_failures_have_the_places_of_their_responses(setup, problems, monkeypatch):
@@ -144,7 +144,7 @@ def test_failures_have_the_places_of_their_responses(setup, problems, monkeypatc
         verification.submit(ended(setup, *ALL[:5]))
         _, verdicts = verification.finish(step=0)
     late = [[False, False, True, True], [False, False, True, False]]
-    assert {kind: each.tolist() for kind, each in verdicts.failures.items()} == {
+    assert {kind: flags.tolist() for kind, flags in verdicts.failures.items()} == {
         'timeouts': late,
         'crashes': [[False] * 4] * 2,
     }
@@ -154,13 +154,13 @@ def test_failures_have_the_places_of_their_responses(setup, problems, monkeypatc
 def test_more_hosts_than_problems_leave_some_without_work(
     setup, problems, monkeypatch, here
 ):
-    def gather(own):
-        mine = own()
-        assert len(mine['rewards']) == (here < 2)
+    def gather(attempt):
+        verdicts = attempt()
+        assert len(verdicts['rewards']) == (here < 2)
         one = {'rewards': [[1.0] * 4], 'correct': [[True] * 4], 'parsed': [['x'] * 4]}
         none = {key: [] for key in one}
-        shares = [each | {'failures': {}} for each in (one, one, none)]
-        return [mine if host == here else shares[host] for host in range(3)]
+        shares = [share | {'failures': {}} for share in (one, one, none)]
+        return [verdicts if host == here else shares[host] for host in range(3)]
 
     monkeypatch.setattr('jax.process_count', lambda: 3)
     monkeypatch.setattr('jax.process_index', lambda: here)
@@ -176,19 +176,19 @@ def test_more_hosts_than_problems_leave_some_without_work(
 def test_every_third_problem_is_judged_here_and_the_others_elsewhere(
     setup, problems, monkeypatch, here
 ):
-    asked = []
+    ids = []
     verify = MazeTask.verify
 
     def watched(self, problems, texts):
-        asked.extend(problem.id for problem in problems)
+        ids.extend(problem.id for problem in problems)
         return verify(self, problems, texts)
 
-    def gather(own):
+    def gather(attempt):
         """What the others would say: everything is right."""
-        mine, rows = own(), range(3)
-        assert np.shape(mine['correct']) == (len(range(here, 4, 3)), 4)
+        verdicts, rows = attempt(), range(3)
+        assert np.shape(verdicts['correct']) == (len(range(here, 4, 3)), 4)
         counts = [len(range(row, 4, 3)) for row in rows]
-        others = [
+        shares = [
             {
                 'rewards': [[2.0] * 4] * n,
                 'correct': [[True] * 4] * n,
@@ -197,7 +197,7 @@ def test_every_third_problem_is_judged_here_and_the_others_elsewhere(
             }
             for n in counts
         ]
-        return [mine if row == here else others[row] for row in rows]
+        return [verdicts if row == here else shares[row] for row in rows]
 
     monkeypatch.setattr(MazeTask, 'verify', watched)
     monkeypatch.setattr('jax.process_count', lambda: 3)
@@ -210,7 +210,7 @@ def test_every_third_problem_is_judged_here_and_the_others_elsewhere(
             verification.submit(dataclasses.replace(part, problems=part.problems + p))
         texts, verdicts = verification.finish(step=0)
     assert texts == TEXTS * 2
-    assert sorted(asked) == [p for p in range(here, 4, 3) for _ in range(4)]
+    assert sorted(ids) == [p for p in range(here, 4, 3) for _ in range(4)]
     for p in range(4):
         ours = p % 3 == here
         assert verdicts.correct[p].tolist() == (CORRECT[p % 2] if ours else [True] * 4)

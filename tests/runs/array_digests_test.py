@@ -39,19 +39,19 @@ def test_every_bit_and_every_place_counts(dtype):
     size = np.dtype(dtype).itemsize
     values = np.arange(24).reshape(4, 6) % 2 if dtype == 'bool' else np.arange(24)
     array = values.reshape(4, 6).astype(dtype)
-    found = {digest(jnp.array(array))}
+    digests = {digest(jnp.array(array))}
     bits = [0] if dtype == 'bool' else range(8 * size)
     for bit in bits:
         other = array.copy()
         flat = other.view(f'uint{8 * size}').reshape(-1)
         flat[13] ^= np.array(1 << bit, flat.dtype)
-        found.add(digest(jnp.array(other)))
+        digests.add(digest(jnp.array(other)))
     exchanged = array.copy()
     exchanged[0, 1], exchanged[2, 4] = array[2, 4], array[0, 1]
-    found.add(digest(jnp.array(exchanged)))
-    found.add(digest(jnp.array(array.T)))
-    found.add(digest(jnp.array(array.reshape(6, 4))))
-    assert len(found) == 1 + len(bits) + 3
+    digests.add(digest(jnp.array(exchanged)))
+    digests.add(digest(jnp.array(array.T)))
+    digests.add(digest(jnp.array(array.reshape(6, 4))))
+    assert len(digests) == 1 + len(bits) + 3
 
 
 def test_a_digest_does_not_depend_on_the_devices():

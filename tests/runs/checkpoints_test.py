@@ -16,14 +16,14 @@ from tests.runs import states
 
 def test_a_restored_state_is_bitwise_the_saved_one_optimizer_included(tmp_path):
     states.saved(tmp_path, 7)
-    found = checkpoint.Checkpoints(tmp_path, keep=5).restore(
+    restored = checkpoint.Checkpoints(tmp_path, keep=5).restore(
         **states.target(states.state(7))
     )
     states.assert_same(
-        {'params': found.params, 'opt_state': found.opt_state}, states.state(7)
+        {'params': restored.params, 'opt_state': restored.opt_state}, states.state(7)
     )
-    assert found.step == 7
-    assert found.meta == {'seed': 3, 'name': 'a', 'step': 7}
+    assert restored.step == 7
+    assert restored.meta == {'seed': 3, 'name': 'a', 'step': 7}
 
 
 def test_a_memory_is_restored_too_and_none_leaves_the_checkpoint_as_it_was(tmp_path):
@@ -33,13 +33,13 @@ def test_a_memory_is_restored_too_and_none_leaves_the_checkpoint_as_it_was(tmp_p
     checkpoints.save(2, **states.state(), memory=memory, meta={})
     checkpoints.wait()
     assert [(tmp_path / step / 'memory').exists() for step in '12'] == [False, True]
-    found = checkpoints.restore(
+    restored = checkpoints.restore(
         **states.target(states.state()), memory=states.target(memory)
     )
-    states.assert_same(found.memory, memory)
+    states.assert_same(restored.memory, memory)
     # An older checkpoint, without memory, is read too.
-    found = checkpoints.restore(**states.target(states.state()), memory={}, step=1)
-    assert found.memory == {}
+    restored = checkpoints.restore(**states.target(states.state()), memory={}, step=1)
+    assert restored.memory == {}
     with pytest.raises(ValueError, match='memory: history is not in the checkpoint'):
         checkpoints.restore(
             **states.target(states.state()), memory=states.target(memory), step=1
@@ -56,11 +56,11 @@ def test_a_state_saved_on_one_mesh_restores_onto_another(
         1, params=placed, opt_state={}, meta={}
     )
     sharding = states.sharding(restored_on, None, 'fsdp')
-    found = checkpoint.Checkpoints(tmp_path, keep=1).restore(
+    restored = checkpoint.Checkpoints(tmp_path, keep=1).restore(
         params=states.target(params, sharding), opt_state={}
     )
-    states.assert_same(found.params, params)
-    assert found.params['w'].sharding == sharding
+    states.assert_same(restored.params, params)
+    assert restored.params['w'].sharding == sharding
 
 
 def test_only_the_newest_are_kept_and_the_newest_is_restored(tmp_path):
@@ -101,10 +101,10 @@ def test_a_corrupted_checkpoint_is_set_aside_if_there_is_another(tmp_path, caplo
     states.flip(tmp_path / '5' / 'commit.json')
 
     def run():
-        found = checkpoints.restore(**states.target(states.state()))
-        if found.step == 2 and elsewhere:
+        restored = checkpoints.restore(**states.target(states.state()))
+        if restored.step == 2 and elsewhere:
             raise elsewhere.pop()
-        return found.step
+        return restored.step
 
     elsewhere = []
     shutil.copytree(tmp_path / '2', tmp_path / '4.corrupted')
@@ -163,11 +163,15 @@ def test_cached_parameters_come_back_for_the_same_fingerprint_only(tmp_path):
     directory = tmp_path / 'warm_start'
     params, target = states.state()['params'], states.target(states.state()['params'])
     fingerprint = {'seed': 0, 'steps': 10, 'sizes': (5, 7)}
-    found = checkpoint.restore_cached_params(directory, target, fingerprint=fingerprint)
-    assert found is None
+    cached = checkpoint.restore_cached_params(
+        directory, target, fingerprint=fingerprint
+    )
+    assert cached is None
     checkpoint.save_cached_params(directory, params, fingerprint=fingerprint)
-    found = checkpoint.restore_cached_params(directory, target, fingerprint=fingerprint)
-    states.assert_same(found, params)
+    cached = checkpoint.restore_cached_params(
+        directory, target, fingerprint=fingerprint
+    )
+    states.assert_same(cached, params)
     other = {'seed': 1, 'steps': 10, 'sizes': (5, 7), 'new': True}
     with pytest.raises(ValueError, match='another new, seed; delete'):
         checkpoint.restore_cached_params(directory, target, fingerprint=other)
@@ -214,5 +218,5 @@ def test_the_best_stays_though_its_run_stopped_before_the_evaluation(tmp_path):
         checkpoints.save(4, params=params, opt_state={}, meta={})
         assert checkpoints.steps() == (3, 4)
         target = {'params': params, 'opt_state': {}}
-        found = checkpoints.restore(step=3, **target)
-    assert found.meta == {'step': 3} | evaluated
+        restored = checkpoints.restore(step=3, **target)
+    assert restored.meta == {'step': 3} | evaluated

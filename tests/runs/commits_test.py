@@ -75,8 +75,14 @@ def test_a_commit_reads_back_and_every_change_of_it_shows(tmp_path):
     assert commits.read_commit(tmp_path) == commit
     path = tmp_path / commits.COMMIT
     text = path.read_text()
-    others = (text.replace('0.1', '0.2'), text.replace('0f', '1f'), text[:-9], '[]', '')
-    for changed in others:
+    variants = (
+        text.replace('0.1', '0.2'),
+        text.replace('0f', '1f'),
+        text[:-9],
+        '[]',
+        '',
+    )
+    for changed in variants:
         assert changed != text
         path.write_text(changed)
         for read in (commits.read_commit, commits.identity):

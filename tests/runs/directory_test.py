@@ -117,20 +117,20 @@ def test_a_run_that_has_not_begun_has_nothing_to_lose(tmp_path):
 def test_what_a_killed_process_left_unfinished_is_removed(tmp_path):
     workdir = _begin(tmp_path)
     folders = [workdir, workdir / 'rollouts', workdir / 'evaluation']
-    others = []
+    unrelated = []
     for folder in folders:
         folder.mkdir(exist_ok=True)
         (folder / '.curves.png.abc_1234.unfinished').touch()
-        others.append(folder / '.config.json.original')
-        others[-1].touch()
+        unrelated.append(folder / '.config.json.original')
+        unrelated[-1].touch()
     # An export may be writing this one.
-    others.append(workdir / '.hf.abc_1234.unfinished')
-    others[-1].mkdir()
+    unrelated.append(workdir / '.hf.abc_1234.unfinished')
+    unrelated[-1].mkdir()
     before = set(workdir.rglob('*'))
     _prepare(tmp_path)
     removed = before - set(workdir.rglob('*'))
     assert removed == {f / '.curves.png.abc_1234.unfinished' for f in folders}
-    assert all(other.exists() for other in others)
+    assert all(other.exists() for other in unrelated)
 
 
 @pytest.mark.parametrize('content', [b'\xff', b'[1]', b'{"revision": '])

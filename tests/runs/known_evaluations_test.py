@@ -26,9 +26,9 @@ def run_and_note(path):
     """Runs a step; returns the evaluations that it makes."""
     evaluated, evaluate = [], Evaluate.__call__
 
-    def noted(self, *arguments, split, step, **others):
+    def noted(self, *arguments, split, step, **keywords):
         evaluated.append((split, step))
-        return evaluate(self, *arguments, split=split, step=step, **others)
+        return evaluate(self, *arguments, split=split, step=step, **keywords)
 
     with mock.patch.object(Evaluate, '__call__', noted):
         assert tiny.run(tiny.make_config(train__steps=1), path)

@@ -51,24 +51,24 @@ def _lines(path):
 
 @pytest.mark.parametrize('resume_step', [0, 1, 2, 4])
 def test_a_resumed_run_leaves_the_bytes_of_an_uninterrupted_one(tmp_path, resume_step):
-    whole, resumed = tmp_path / 'whole', tmp_path / 'resumed'
-    for path, stop in ((whole, 6), (resumed, 5)):
+    uninterrupted, resumed = tmp_path / 'whole', tmp_path / 'resumed'
+    for path, stop in ((uninterrupted, 6), (resumed, 5)):
         path.mkdir()
         _run(path, start=0, stop=stop)
     _run(resumed, start=resume_step, stop=6)
-    assert _contents(resumed) == _contents(whole)
+    assert _contents(resumed) == _contents(uninterrupted)
 
 
 @pytest.mark.parametrize('cut', range(1, 60, 7))
 def test_a_line_cut_short_by_a_kill_is_made_again_once(tmp_path, cut):
-    whole, killed = tmp_path / 'whole', tmp_path / 'killed'
-    for path in (whole, killed):
+    uninterrupted, killed = tmp_path / 'whole', tmp_path / 'killed'
+    for path in (uninterrupted, killed):
         path.mkdir()
         _run(path, start=0, stop=4)
     metrics = killed / 'metrics.jsonl'
     metrics.write_bytes(metrics.read_bytes()[:-cut])
     _run(killed, start=2, stop=4)
-    assert _contents(killed) == _contents(whole)
+    assert _contents(killed) == _contents(uninterrupted)
 
 
 def test_what_was_made_after_the_checkpoint_is_gone_when_the_run_resumes(tmp_path):

@@ -83,15 +83,15 @@ def test_a_phase_without_an_end_ends_all_with_their_stacks(count):
     processes = [start(0, count, 0)]
     if count == 2:
         processes.append(start(1, 2, int(processes[0].stdout.readline())))
-    said = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=60)[1] for process in processes]
     # The phase before had ended in time.
     what = 'verify of step 7 has gone on for 1 seconds\n'
     if count == 1:
-        assert said[0].endswith(f'error: {what}')
+        assert errors[0].endswith(f'error: {what}')
     else:
-        assert said[0].endswith(f'error: process 1 failed: {what}')
-        assert said[1].endswith(f'error: {what}')
-    for process, text in zip(processes, said, strict=True):
+        assert errors[0].endswith(f'error: process 1 failed: {what}')
+        assert errors[1].endswith(f'error: {what}')
+    for process, text in zip(processes, errors, strict=True):
         assert process.returncode == EXIT_HUNG
         assert ' in stuck\n' in text
 
@@ -106,9 +106,9 @@ def test_while_nothing_moves_process_0_says_where_everybody_is(caplog):
                 break
             threading.Event().wait(0.05)
         assert phases.slowest(7) is None
-    (said, *_) = caplog.messages
-    assert said.startswith('no news: verify of step 7 for 0 s: process 0 (')
-    assert said.endswith('; gather of step 7 for 0 s: process 1 (b)')
+    (message, *_) = caplog.messages
+    assert message.startswith('no news: verify of step 7 for 0 s: process 0 (')
+    assert message.endswith('; gather of step 7 for 0 s: process 1 (b)')
 
 
 def test_the_watchers_have_their_settings():

@@ -24,16 +24,16 @@ def test_a_signal_is_seen_at_the_next_question_and_stays(number):
 
 
 def test_the_handlers_of_before_are_back_afterwards_even_after_an_error():
-    def mine(number, frame):
+    def handler(number, frame):
         raise AssertionError
 
-    before = signal.signal(signal.SIGTERM, mine)
+    before = signal.signal(signal.SIGTERM, handler)
     interrupt = signal.getsignal(signal.SIGINT)
     try:
         with contextlib.suppress(KeyError), PreemptionGuard():
             os.kill(os.getpid(), signal.SIGTERM)
             raise KeyError
-        assert signal.getsignal(signal.SIGTERM) is mine
+        assert signal.getsignal(signal.SIGTERM) is handler
         assert signal.getsignal(signal.SIGINT) is interrupt
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -116,9 +116,9 @@ def test_under_jax_distributed_all_processes_stop_at_the_same_question():
         )
         for index in range(2)
     ]
-    said = [process.communicate(timeout=120)[0] for process in pair]
-    assert said[0] == said[1]
-    assert said[0].startswith('asked ')
+    outputs = [process.communicate(timeout=120)[0] for process in pair]
+    assert outputs[0] == outputs[1]
+    assert outputs[0].startswith('asked ')
 
 
 def test_the_exit_status_is_the_one_launchers_retry_without_counting():

@@ -82,14 +82,14 @@ def test_the_end_is_not_said_twice_and_an_empty_loop_says_nothing(lines):
 
 
 def test_a_short_loop_shows_nothing_if_it_may_be_silent(lines):
-    for seconds, shown in ((7.0, []), (16.0, ['training 2/3', 'training 3/3'])):
+    for seconds, expected in ((7.0, []), (16.0, ['training 2/3', 'training 3/3'])):
         clock = _Clock()
         progress, _ = _off_terminal(clock, total=3, initial=0, silent_seconds=30.0)
         with progress:
             for step in range(1, 4):
                 clock.now += seconds
                 progress.update(step)
-        assert [line.split(',')[0] for line in lines] == shown
+        assert [line.split(',')[0] for line in lines] == expected
 
 
 def test_a_short_loop_shows_no_bar_if_it_may_be_silent(lines):
@@ -114,9 +114,9 @@ def test_evaluations_are_shown_with_their_split_which_stays_the_same(lines):
         progress.update(2, reward=0.0)
         progress.evaluation(2, 'validation', {'pass_at_1': 0.375})
         progress.evaluation(2, 'test', {'pass_at_1': 0.125})
-    shown = 'validation pass@1 0.250, validation pass@16 0.750'
+    figures = 'validation pass@1 0.250, validation pass@16 0.750'
     assert lines == [
-        f'training 1/2, reward 0.500, {shown}',
+        f'training 1/2, reward 0.500, {figures}',
         'training after step 2: validation pass@1 0.375',
         'training after step 2: test pass@1 0.125',
         'training 2/2, reward 0.000, validation pass@1 0.375',

@@ -9,8 +9,8 @@ from tests.runs.metric_writer_test import _open, _run
 
 
 def changed(path, digests, step=4):
-    found = changed_records(Lines(path), step=step, digests=digests)
-    return [text.removesuffix(f' as it was before step {step}') for text in found]
+    texts = changed_records(Lines(path), step=step, digests=digests)
+    return [text.removesuffix(f' as it was before step {step}') for text in texts]
 
 
 @pytest.fixture
@@ -110,11 +110,11 @@ def test_a_run_older_than_digests_is_taken_as_it_is(written):
 
 
 def test_a_digest_of_lines_is_that_of_the_steps_before():
-    whole = LinesDigest(b'', 0)
-    assert whole.before(0) == LinesDigest(b'', 5).before(5)
-    whole.add(0, b'a\n')
-    whole.add(0, b'b\n')
-    assert whole.before(1) == LinesDigest(b'a\nb\n', 1).before(1)
-    whole.add(2, b'c\n')
-    assert whole.before(2) == LinesDigest(b'a\nb\n', 2).before(2)
-    assert whole.before(3) == LinesDigest(b'a\nb\nc\n', 3).before(3)
+    digest = LinesDigest(b'', 0)
+    assert digest.before(0) == LinesDigest(b'', 5).before(5)
+    digest.add(0, b'a\n')
+    digest.add(0, b'b\n')
+    assert digest.before(1) == LinesDigest(b'a\nb\n', 1).before(1)
+    digest.add(2, b'c\n')
+    assert digest.before(2) == LinesDigest(b'a\nb\n', 2).before(2)
+    assert digest.before(3) == LinesDigest(b'a\nb\nc\n', 3).before(3)

@@ -76,15 +76,17 @@ def test_damage_to_any_file_is_found_or_harmless(tmp_path, damage):
         damage(directory / name)
         checkpoints = checkpoint.Checkpoints(directory, keep=5)
         try:
-            found = checkpoints.restore(**states.target(states.state()))
+            restored = checkpoints.restore(**states.target(states.state()))
         except CorruptionError:
             found_in.add(name)
         else:
             # Without its commit it is not a checkpoint.
             lost = name.name == 'commit.json'
-            assert found.step == (2 if lost else 5)
-            states.assert_same(found.params, states.state(found.step)['params'])
-            states.assert_same(found.opt_state, states.state(found.step)['opt_state'])
+            assert restored.step == (2 if lost else 5)
+            states.assert_same(restored.params, states.state(restored.step)['params'])
+            states.assert_same(
+                restored.opt_state, states.state(restored.step)['opt_state']
+            )
         assert checkpoints.restore(**states.target(states.state()), step=2).step == 2
     assert {'params', 'opt_state'} <= {name.parts[1] for name in found_in}
 
@@ -136,14 +138,14 @@ def test_a_run_comes_back_bit_for_bit_on_any_mesh(finished_run, sizes):
     setup = setup_lib.make_setup(config)
     optimizer = make_optimizer(config.optimizer, num_updates=1)
     shapes = state_shapes(setup.policy, optimizer, setup.mesh)
-    _, found = restoring.restore(
+    _, restored = restoring.restore(
         finished_run / 'checkpoints' / '5',
         {'params': shapes.params, 'opt_state': shapes.opt_state},
     )
     written = tiny.saved_arrays(finished_run, 5)
     read = {
         f'{item}/{name}': leaf
-        for item, tree in found.items()
+        for item, tree in restored.items()
         for name, leaf in arrays.flatten(tree).items()
     }
     assert read.keys() == written.keys()

@@ -12,7 +12,7 @@ METRICS = {0: {'a/b': 0.1, 'a/c': 9.0}, 4: {'a/b': 0.5}, 6: {'a/b': 0.5}}
 
 
 @pytest.mark.parametrize(
-    ('settings', 'kept'),
+    ('settings', 'expected'),
     [
         ({'latest': 1}, {9}),
         ({'latest': 3}, {6, 8, 9}),
@@ -25,15 +25,17 @@ METRICS = {0: {'a/b': 0.1, 'a/c': 9.0}, 4: {'a/b': 0.5}, 6: {'a/b': 0.5}}
         ({'latest': 2, 'every': 3, 'best': 'a/b'}, {0, 3, 4, 6, 8, 9}),
     ],
 )
-def test_the_newest_multiples_and_the_best_stay(settings, kept):
-    found = Retention(**settings).retain(STEPS, lambda step: METRICS.get(step, {}))
-    assert found == kept
+def test_the_newest_multiples_and_the_best_stay(settings, expected):
+    retained = Retention(**settings).retain(STEPS, lambda step: METRICS.get(step, {}))
+    assert retained == expected
 
 
 def test_an_undefined_metric_is_never_the_best():
     values = {1: math.nan, 2: 0.0, 3: math.nan}
-    kept = Retention(1, best='a').retain((1, 2, 3), lambda step: {'a': values[step]})
-    assert kept == {2, 3}
+    retained = Retention(1, best='a').retain(
+        (1, 2, 3), lambda step: {'a': values[step]}
+    )
+    assert retained == {2, 3}
 
 
 def test_the_configuration_says_it():

@@ -118,11 +118,11 @@ def test_the_attention_kernel_is_one_that_these_devices_have(
 ):
     config = tiny.make_config(model__attention=of_run)
     (tmp_path / 'config.json').write_text(configs.to_json(config))
-    found = read(tmp_path, mesh)
-    assert found.model.attention == here
+    saved = read(tmp_path, mesh)
+    assert saved.model.attention == here
     # Setup, which the commands call next, takes plain attention on a CPU.
     with tiny.devices(1):
-        assert make_setup(found).policy.arch.attention == 'plain'
+        assert make_setup(saved).policy.arch.attention == 'plain'
 
 
 @pytest.mark.parametrize('mesh', [None, '1,1,4,1'])
@@ -133,9 +133,9 @@ def test_nothing_is_packed_where_nothing_is_trained(mesh, tmp_path):
     assert read(tmp_path, mesh).train.pack_sizes == 0
 
 
-def stage_after(earlier, own, stage=-1):
-    """The stage of a run in ``own`` that goes on from ``earlier``."""
-    return stage_of(stage, after(earlier).init, own)
+def stage_after(earlier, path, stage=-1):
+    """The stage of a run in ``path`` that goes on from ``earlier``."""
+    return stage_of(stage, after(earlier).init, path)
 
 
 def after(earlier, **overrides):
@@ -144,12 +144,12 @@ def after(earlier, **overrides):
 
 
 def test_a_run_is_of_the_stage_after_the_one_it_goes_on_from(workdir, tmp_path):
-    own = tmp_path / 'own'
-    assert stage_after(workdir, own) == 1
+    path = tmp_path / 'own'
+    assert stage_after(workdir, path) == 1
     (workdir / 'config.json').write_text(configs.to_json(tiny.make_config(stage=1)))
-    assert stage_after(workdir, own) == 2
-    assert stage_after(workdir, own, stage=7) == 7
-    assert stage_of(-1, tiny.make_config().init, own) == 0
+    assert stage_after(workdir, path) == 2
+    assert stage_after(workdir, path, stage=7) == 7
+    assert stage_of(-1, tiny.make_config().init, path) == 0
 
 
 def test_a_run_keeps_its_stage_when_the_one_before_it_is_gone(tmp_path):

@@ -59,9 +59,9 @@ def test_what_the_next_step_donates_reaches_no_checkpoint(
     assert (np.asarray(overwrite(value)) == -1).all()
     overwritten.set()
     target = {'w': jax.ShapeDtypeStruct((4096,), jnp.float32)}
-    found = checkpoints.restore(params=target, opt_state={})
-    assert found.step == 1
-    np.testing.assert_array_equal(found.params['w'], np.arange(4096.0))
+    restored = checkpoints.restore(params=target, opt_state={})
+    assert restored.step == 1
+    np.testing.assert_array_equal(restored.params['w'], np.arange(4096.0))
 
 
 def test_an_error_in_the_background_is_raised_at_the_next_question(
@@ -144,9 +144,9 @@ def test_a_save_killed_anywhere_leaves_the_old_checkpoint_or_the_whole_new_one(
     assert result.returncode == -9
     checkpoints = checkpoint.Checkpoints(tmp_path, keep=1)
     target = {'w': jax.ShapeDtypeStruct((4,), jnp.float32)}
-    found = checkpoints.restore(params=target, opt_state={})
-    assert found.step == step
-    np.testing.assert_array_equal(found.params['w'], np.full(4, float(step)))
+    restored = checkpoints.restore(params=target, opt_state={})
+    assert restored.step == step
+    np.testing.assert_array_equal(restored.params['w'], np.full(4, float(step)))
     # The next save removes the half that was left.
     for after in (9, 10):
         value = jnp.full(4, float(after))

@@ -40,14 +40,14 @@ def test_the_digests_are_those_of_the_files_that_decide(source, tmp_path):
     other.mkdir()
     (other / 'tokenizer.json').write_text('{"own": true}')
     remember_sources(tmp_path, model_of(source, tokenizer=str(other)), begun=False)
-    kept = json.loads((tmp_path / 'sources.json').read_text())
-    assert kept.keys() == {str(source), str(other)}
-    assert kept[str(source)].keys() == {
+    digests = json.loads((tmp_path / 'sources.json').read_text())
+    assert digests.keys() == {str(source), str(other)}
+    assert digests[str(source)].keys() == {
         'config.json',
         'tokenizer.json',
         'chat_template.jinja',
     }
-    assert kept[str(other)].keys() == {'tokenizer.json'}
+    assert digests[str(other)].keys() == {'tokenizer.json'}
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,16 @@ def test_every_command_refuses_a_source_that_changed(source, tmp_path):
 
 
 def test_a_hub_name_may_have_a_revision(monkeypatch, tmp_path):
-    asked = []
+    downloads = []
 
     def download(name, **options):
-        asked.append((name, options['revision']))
+        downloads.append((name, options['revision']))
         return str(tmp_path)
 
     monkeypatch.setattr(hf_config, 'snapshot_download', download)
     for source in ('Qwen/Qwen2.5-7B', 'Qwen/Qwen2.5-7B@refs/pr/3', 'gpt2@a1b2c3'):
         assert hf_config.source_directory(source, ['config.json']) == tmp_path
-    assert asked == [
+    assert downloads == [
         ('Qwen/Qwen2.5-7B', None),
         ('Qwen/Qwen2.5-7B', 'refs/pr/3'),
         ('gpt2', 'a1b2c3'),
@@ -171,13 +171,13 @@ def test_a_run_that_lost_its_digests_is_refused(source, tmp_path):
     changes = {key.replace('__', '.'): value for key, value in of_hf(source).items()}
     assert begin(workdir, **changes) == 0
     (workdir / 'metrics.jsonl').touch()
-    whole = (workdir / 'sources.json').read_text()
+    text = (workdir / 'sources.json').read_text()
     (workdir / 'sources.json').unlink()
     with pytest.raises(ValueError, match=r'lacks what its run wrote: sources\.json\.'):
         begin(workdir, **changes)
-    for damaged in ('{}', json.dumps({str(source): 3}), whole.replace('config', 'x')):
+    for damaged in ('{}', json.dumps({str(source): 3}), text.replace('config', 'x')):
         (workdir / 'sources.json').write_text(damaged)
         with pytest.raises(ValueError, match=r'has no digests of|changed since'):
             begin(workdir, **changes)
-    (workdir / 'sources.json').write_text(whole)
+    (workdir / 'sources.json').write_text(text)
     assert begin(workdir, **changes) == 0

@@ -15,10 +15,10 @@ from tests.slow import slow_rows
 
 @pytest.fixture
 def jobs():
-    made = Background()
-    yield made
-    made.plan({})
-    made.wait()
+    background = Background()
+    yield background
+    background.plan({})
+    background.wait()
 
 
 class Gate:
@@ -119,9 +119,9 @@ with background.leaving_with_status():
     ],
 )
 def test_a_command_ends_with_its_status_while_a_job_goes_on(end, status):
-    found = run(ENDS % end)
-    assert found.returncode == status
-    assert found.stdout == 'goodbye\n'
+    result = run(ENDS % end)
+    assert result.returncode == status
+    assert result.stdout == 'goodbye\n'
 
 
 INTERRUPTED = """
@@ -155,9 +155,9 @@ with command:
 
 @pytest.mark.parametrize(('command', 'status'), [(True, 42), (False, 130)])
 def test_an_interrupt_ends_the_wait_for_a_job(command, status):
-    found = run(INTERRUPTED % (command, command))
-    assert found.returncode == status
-    assert not found.stderr
+    result = run(INTERRUPTED % (command, command))
+    assert result.returncode == status
+    assert not result.stderr
 
 
 COMPILES = """
@@ -187,9 +187,9 @@ with background.leaving_with_status():
     ('seconds', 'printed'), [(0.0, ''), *slow_rows([(60.0, 'compiled\n')])]
 )
 def test_a_process_that_ends_inside_of_the_compiler_does_not_abort(seconds, printed):
-    found = run(COMPILES % seconds)
-    assert found.returncode == 42, found.stderr
-    assert found.stdout == printed
+    result = run(COMPILES % seconds)
+    assert result.returncode == 42, result.stderr
+    assert result.stdout == printed
 
 
 def run(script):

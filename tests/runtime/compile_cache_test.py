@@ -27,12 +27,12 @@ print(jax.jit(lambda x: x * 3 + 1)(2.0), len(hits))
 
 
 def run(home, **environment) -> str:
-    kept = {
+    environ = {
         k: v for k, v in os.environ.items() if not k.startswith(('JAX_C', 'JAX_PE'))
     }
     result = subprocess.run(
         [sys.executable, '-c', SCRIPT],
-        env=kept | {'HOME': str(home)} | environment,
+        env=environ | {'HOME': str(home)} | environment,
         cwd=tiny.ROOT,
         capture_output=True,
         text=True,
@@ -51,8 +51,8 @@ def test_the_next_process_finds_what_this_one_compiled(tmp_path):
 
 
 def test_a_cache_of_ones_own_stays(tmp_path):
-    own = tmp_path / 'own'
-    assert run(tmp_path, JAX_COMPILATION_CACHE_DIR=str(own)) == '7.0 0'
+    cache = tmp_path / 'own'
+    assert run(tmp_path, JAX_COMPILATION_CACHE_DIR=str(cache)) == '7.0 0'
     assert not (tmp_path / '.cache').exists()
 
 
@@ -95,9 +95,9 @@ def test_a_compilation_is_named_while_it_goes_on_and_when_it_ended(monkeypatch, 
         listening(listener),
     ):
         jax.jit(three_times)(2.0)
-    told = [record.message for record in caplog.records]
-    assert told[0] == 'compiling jit(three_times)'
-    assert told[-1] == 'compiled jit(three_times) in 0 s'
+    messages = [record.message for record in caplog.records]
+    assert messages[0] == 'compiling jit(three_times)'
+    assert messages[-1] == 'compiled jit(three_times) in 0 s'
     assert not listener.waiting
 
 

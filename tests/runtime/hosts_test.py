@@ -53,8 +53,8 @@ def test_where_jax_finds_nobody_auto_is_refused(monkeypatch):
         raise ValueError('coordinator_address should be defined.')
 
     monkeypatch.setattr(jax.distributed, 'initialize', initialize)
-    said = '--hosts=auto: JAX finds no other process here .coordinator_address'
-    with pytest.raises(ValueError, match=said):
+    message = '--hosts=auto: JAX finds no other process here .coordinator_address'
+    with pytest.raises(ValueError, match=message):
         hosts.join_hosts('auto')
 
 
@@ -120,10 +120,12 @@ hosts.join_hosts(f'localhost:{sys.argv[1]},3,{sys.argv[2]}')
 
 def test_a_worker_started_alone_says_for_whom_it_waited_and_ends():
     pair = start_pair(_LONE)
-    for index, (_, said) in enumerate(outputs(pair)):
+    for index, (_, errors) in enumerate(outputs(pair)):
         for doing in ('waits', 'waited 1 seconds'):
-            assert f'process {index} {doing} for all 3 processes at localhost:' in said
-        assert 'Check failure' not in said
+            assert (
+                f'process {index} {doing} for all 3 processes at localhost:' in errors
+            )
+        assert 'Check failure' not in errors
         assert pair[index].returncode == 43
 
 
@@ -138,8 +140,8 @@ def test_a_run_with_fewer_or_more_than_expected_is_refused():
     hosts.expect_chips('')
     hosts.expect_chips(f'1,{count}')
     for value in (f'2,{count}', f'1,{2 * count}'):
-        said = f'found 1 processes with {count} chips, expected {value[0]} with'
-        with pytest.raises(ValueError, match=said):
+        message = f'found 1 processes with {count} chips, expected {value[0]} with'
+        with pytest.raises(ValueError, match=message):
             hosts.expect_chips(value)
 
 
@@ -187,17 +189,22 @@ print(json.dumps(said))
 def test_two_processes_agree_and_know_what_each_has_made():
     pair = start_pair(_SCRIPT)
     # The last line: gloo says something of its own before.
-    lines = [said.splitlines()[-1] for said, _ in outputs(pair)]
-    made = [[math.nan, 0.1, '\0\ud800', 'x' * 999 * index] for index in range(2)]
+    lines = [output.splitlines()[-1] for output, _ in outputs(pair)]
+    values = [[math.nan, 0.1, '\0\ud800', 'x' * 999 * index] for index in range(2)]
     elsewhere = 'ElsewhereError: process 1 failed'
     fetched = [3.0, [[0], [1]], 4.0, [[1], [2]]]
     expected = [
-        [5, *made, f"{elsewhere}: KeyError: 'mine'", f'{elsewhere}: KeyboardInterrupt'],
-        [5, *made, "KeyError: 'mine'", 'KeyboardInterrupt: '],
+        [
+            5,
+            *values,
+            f"{elsewhere}: KeyError: 'mine'",
+            f'{elsewhere}: KeyboardInterrupt',
+        ],
+        [5, *values, "KeyError: 'mine'", 'KeyboardInterrupt: '],
     ]
-    expected = [[*each, fetched] for each in expected]
+    expected = [[*items, fetched] for items in expected]
     # Compared as text, because NaN is not equal to NaN.
-    assert lines == [json.dumps(each) for each in expected]
+    assert lines == [json.dumps(items) for items in expected]
 
 
 def outputs(pair):
@@ -248,15 +255,15 @@ def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):
     """Here process 1 has the first devices, as may be on a pod."""
     sent = []
 
-    def allgather(mine):
-        sent.append(np.array(mine))
-        theirs = np.zeros_like(mine)
+    def allgather(array):
+        sent.append(np.array(array))
+        remote = np.zeros_like(array)
         if len(sent) == 1:
-            theirs[:] = 1, 17
+            remote[:] = 1, 17
         else:
             text = b'{"made": "theirs"}'[:17]
-            theirs[: len(text)] = np.frombuffer(text, np.uint8)
-        return np.stack([theirs, mine])
+            remote[: len(text)] = np.frombuffer(text, np.uint8)
+        return np.stack([remote, array])
 
     monkeypatch.setattr(hosts.multihost_utils, 'process_allgather', allgather)
     monkeypatch.setattr('jax.process_count', lambda: 2)
@@ -328,9 +335,9 @@ def test_bad_hosts_are_one_line_of_the_command(tmp_path):
             'train', '--config=tests/tiny.py', f'--workdir={tmp_path / "run"}',
             f'--hosts=localhost:{port},2,0',
         )  # fmt: skip
-        said = process.communicate(timeout=300)[1]
+        errors = process.communicate(timeout=300)[1]
     assert process.returncode == 2
-    (line,) = [line for line in said.splitlines() if line.startswith('error: ')]
+    (line,) = [line for line in errors.splitlines() if line.startswith('error: ')]
     assert f'{port=} cannot be listened at' in line
-    assert said.splitlines()[-1] == line
+    assert errors.splitlines()[-1] == line
     assert not (tmp_path / 'run').exists()

@@ -100,8 +100,8 @@ def test_an_error_of_one_ends_all_with_its_status(run, who):
     say(run[who], 'fail')
     line = f'error: process {who} failed: a disk\n'
     for index, process in enumerate(run):
-        own = 'error: of its own\n'
-        assert ends(process) == (2 + who, own if index == who else line)
+        local_error = 'error: of its own\n'
+        assert ends(process) == (2 + who, local_error if index == who else line)
 
 
 def test_process_0_hears_the_news_of_all(run):
@@ -129,12 +129,12 @@ def test_who_ends_well_ends_nobody(run):
 def test_of_errors_that_all_have_the_first_counts(run):
     for process in run:
         say(process, 'fail')
-    status, said = zip(*map(ends, run), strict=True)
+    status, outputs = zip(*map(ends, run), strict=True)
     assert len(set(status)) == 1
     first = status[0] - 2
     line = f'error: process {first} failed: a disk\n'
-    assert said[first] == 'error: of its own\n'
-    assert said[:first] + said[first + 1 :] == (line, line)
+    assert outputs[first] == 'error: of its own\n'
+    assert outputs[:first] + outputs[first + 1 :] == (line, line)
 
 
 def test_alone_there_is_nobody_to_leave_with():
@@ -173,24 +173,26 @@ cli.run(main)
 
 
 @pytest.mark.parametrize(
-    ('fails', 'who', 'status', 'own', 'said'),
+    ('fails', 'who', 'status', 'local_error', 'reason'),
     [
         ('hosts.gather(lambda: check(index))', 0, 2, 'error: a disk', 'a disk'),
         ('if index: raise KeyboardInterrupt', 1, 130, 'Traceback', 'KeyboardInterrupt'),
     ],
 )
-def test_both_leave_with_one_status_and_say_why(fails, who, status, own, said):
+def test_both_leave_with_one_status_and_say_why(
+    fails, who, status, local_error, reason
+):
     pair = start_pair(_SCRIPT.replace('FAILS', fails))
     for process in pair:
         for line in process.stdout:
             if line == 'together\n':
                 break
     began = time.monotonic()
-    texts = [said for _, said in outputs(pair)]
+    texts = [output for _, output in outputs(pair)]
     assert time.monotonic() - began < peers._PATIENCE_SECONDS / 2
     assert [process.returncode for process in pair] == [status] * 2, texts
-    line = f'error: process {who} failed: {said}'
-    assert own in texts[who]
+    line = f'error: process {who} failed: {reason}'
+    assert local_error in texts[who]
     assert line not in texts[who]
     assert line in texts[1 - who]
     assert 'Traceback' not in texts[1 - who]

@@ -17,8 +17,8 @@ def calls():
         jax.profiler, start_trace=mock.DEFAULT, stop_trace=mock.DEFAULT
     ) as patched:
         calls = mock.Mock()
-        for name, each in patched.items():
-            calls.attach_mock(each, name)
+        for name, mocked in patched.items():
+            calls.attach_mock(mocked, name)
         yield calls
 
 

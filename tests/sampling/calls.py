@@ -10,5 +10,5 @@ def keywords(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings of ``sample``, with its options given one by one, as it takes them."""
     names = [field.name for field in dataclasses.fields(SamplingOptions)]
     options = sampling_options(**{n: settings[n] for n in names if n in settings})
-    rest = {name: x for name, x in settings.items() if name not in names}
-    return {**rest, 'options': options}
+    remaining = {name: x for name, x in settings.items() if name not in names}
+    return {**remaining, 'options': options}

@@ -28,7 +28,7 @@ def random_logits(*shape, seed=0, scale=3.0):
     return rng.normal(scale=scale, size=shape).astype(np.float32)
 
 
-def kept(logits, **kwargs):
+def allowed(logits, **kwargs):
     logits = jnp.asarray(logits, jnp.float32)
     scores = logits - logits.max(axis=-1, keepdims=True)
     rows = Rows(logits.shape[-1])
@@ -60,39 +60,39 @@ def uniforms(*shape, seed=1):
 @pytest.mark.parametrize('top_p', [0.01, 0.5, 0.95, 1.0])
 def test_truncation_keeps_what_sorting_keeps(vocab_size, top_k, top_p):
     logits = random_logits(50, vocab_size)
-    expected = oracle.kept_tokens(logits, top_p=top_p, top_k=top_k)
-    found = kept(logits, top_p=top_p, top_k=top_k)
-    np.testing.assert_array_equal(found, expected)
+    expected = oracle.allowed_tokens(logits, top_p=top_p, top_k=top_k)
+    mask = allowed(logits, top_p=top_p, top_k=top_k)
+    np.testing.assert_array_equal(mask, expected)
 
 
 def test_top_p_acts_on_what_top_k_left_renormalised():
     logits = np.log([0.4, 0.3, 0.2, 0.1])
     # After top-k the first token has 0.571, enough for 0.55; 0.4 would not be.
-    assert kept(logits, top_k=2, top_p=0.55).tolist() == [True, False, False, False]
-    assert kept(logits, top_k=2, top_p=0.58).tolist() == [True, True, False, False]
-    assert kept(logits, top_k=0, top_p=0.55).tolist() == [True, True, False, False]
+    assert allowed(logits, top_k=2, top_p=0.55).tolist() == [True, False, False, False]
+    assert allowed(logits, top_k=2, top_p=0.58).tolist() == [True, True, False, False]
+    assert allowed(logits, top_k=0, top_p=0.55).tolist() == [True, True, False, False]
 
 
 def test_of_equal_tokens_the_first_are_kept():
     equal = np.zeros(8)
-    assert np.flatnonzero(kept(equal, top_k=3)).tolist() == [0, 1, 2]
+    assert np.flatnonzero(allowed(equal, top_k=3)).tolist() == [0, 1, 2]
     # 4 of 8 are exactly half: enough.
-    assert np.flatnonzero(kept(equal, top_p=0.5)).tolist() == [0, 1, 2, 3]
+    assert np.flatnonzero(allowed(equal, top_p=0.5)).tolist() == [0, 1, 2, 3]
     two_best = np.array([0.0, 5.0, 0.0, 5.0, 5.0])
-    assert np.flatnonzero(kept(two_best, top_k=2)).tolist() == [1, 3]
+    assert np.flatnonzero(allowed(two_best, top_k=2)).tolist() == [1, 3]
 
 
 def test_at_least_one_token_is_kept():
     logits = random_logits(20, 12)
-    found = kept(logits, top_p=1e-6)
-    np.testing.assert_array_equal(found.sum(axis=-1), 1)
-    np.testing.assert_array_equal(found.argmax(axis=-1), logits.argmax(axis=-1))
+    mask = allowed(logits, top_p=1e-6)
+    np.testing.assert_array_equal(mask.sum(axis=-1), 1)
+    np.testing.assert_array_equal(mask.argmax(axis=-1), logits.argmax(axis=-1))
 
 
 def test_truncation_that_is_off_drops_nothing():
     logits = np.array([0.0, -20.0, -80.0, -1e4, -3e38])
-    assert kept(logits, top_p=1.0, top_k=0).all()
-    assert kept(logits, top_p=1.0, top_k=5).all()
+    assert allowed(logits, top_p=1.0, top_k=0).all()
+    assert allowed(logits, top_p=1.0, top_k=5).all()
 
 
 @pytest.mark.parametrize('vocab_size', [12, 513, 2000])
@@ -165,14 +165,19 @@ def test_every_token_of_a_large_vocabularys_tail_is_drawn(tail):
 
 def test_min_p_keeps_what_is_probable_enough_beside_the_best():
     logits = np.log([[0.5, 0.3, 0.15, 0.05]])
-    assert kept(logits, min_p=0.25)[0].tolist() == [True, True, True, False]
-    assert kept(logits, min_p=0.4)[0].tolist() == [True, True, False, False]
+    assert allowed(logits, min_p=0.25)[0].tolist() == [True, True, True, False]
+    assert allowed(logits, min_p=0.4)[0].tolist() == [True, True, False, False]
     # The best alone, and of equals all.
-    assert kept(logits, min_p=1.0)[0].tolist() == [True, False, False, False]
-    assert kept(np.zeros((1, 4)), min_p=1.0).all()
+    assert allowed(logits, min_p=1.0)[0].tolist() == [True, False, False, False]
+    assert allowed(np.zeros((1, 4)), min_p=1.0).all()
     # min_p after top-k, against the same best token.
-    assert kept(logits, min_p=0.25, top_k=2)[0].tolist() == [True, True, False, False]
-    assert kept(logits, min_p=0.25, top_p=0.4)[0].tolist() == [True] + 3 * [False]
+    assert allowed(logits, min_p=0.25, top_k=2)[0].tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert allowed(logits, min_p=0.25, top_p=0.4)[0].tolist() == [True] + 3 * [False]
 
 
 @pytest.mark.parametrize(
@@ -310,9 +315,11 @@ def test_devices_that_share_rows_choose_what_one_would(vocab_size, most, how):
             devices=jax.devices()[: np.prod(sizes)],
         )
         with jax.set_mesh(mesh):
-            found = chosen(logits, both, **how)
+            choice = chosen(logits, both, **how)
             assert bool(rows_on_mesh(vocab_size).axes) == (sizes[3] <= most)
         for name in ('tokens', 'sampler_log_probs', 'untruncated_log_probs'):
-            np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+            np.testing.assert_array_equal(
+                getattr(choice, name), getattr(expected, name)
+            )
         # The sums of entropies have an order of their own on each mesh.
-        np.testing.assert_allclose(found.entropies, expected.entropies, atol=2e-6)
+        np.testing.assert_allclose(choice.entropies, expected.entropies, atol=2e-6)

@@ -25,11 +25,11 @@ def test_seed_stage_purpose_step_and_split_each_change_the_key():
     names = 'seed', 'stage', 'purpose', 'step', 'split'
     seeds, stages = (0, 1, 2**32 - 1), (0, 1, 2**24 - 1)
     addresses = itertools.product(seeds, stages, Purpose, (0, 1), ('', 'test'))
-    found = [
+    drawn_keys = [
         words(step_key(**dict(zip(names, address, strict=True))))
         for address in addresses
     ]
-    assert len(set(found)) == len(found) == 3 * 3 * len(Purpose) * 2 * 2
+    assert len(set(drawn_keys)) == len(drawn_keys) == 3 * 3 * len(Purpose) * 2 * 2
 
 
 def test_the_first_stage_has_the_keys_of_a_run_without_stages():

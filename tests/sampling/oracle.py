@@ -19,7 +19,7 @@ def softmax(logits: np.ndarray, *, temperature: float) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def kept_tokens(
+def allowed_tokens(
     logits: np.ndarray,
     *,
     top_p: float,
@@ -28,7 +28,7 @@ def kept_tokens(
     min_p: float = 0.0,
 ) -> np.ndarray:
     """Row by row: sort, cut at k, renormalise, cut where the sum reaches p."""
-    kept = np.zeros(logits.shape, bool)
+    allowed = np.zeros(logits.shape, bool)
     for row in np.ndindex(logits.shape[:-1]):
         probs = softmax(logits[row], temperature=temperature)
         order = np.argsort(-probs, kind='stable')
@@ -38,10 +38,10 @@ def kept_tokens(
         for token, part in zip(order, share, strict=True):
             if total >= top_p < 1:
                 break
-            kept[(*row, token)] = True
+            allowed[(*row, token)] = True
             total += part
-        kept[row] &= probs >= min_p * probs.max()
-    return kept
+        allowed[row] &= probs >= min_p * probs.max()
+    return allowed
 
 
 def distribution(
@@ -49,8 +49,8 @@ def distribution(
 ) -> np.ndarray:
     """Probabilities after temperature, top-k, top-p and min-p."""
     probs = softmax(logits, temperature=temperature)
-    kept = kept_tokens(logits, temperature=temperature, **truncation)
-    probs = np.where(kept, probs, 0)
+    allowed = allowed_tokens(logits, temperature=temperature, **truncation)
+    probs = np.where(allowed, probs, 0)
     return probs / probs.sum(axis=-1, keepdims=True)
 
 
@@ -61,14 +61,14 @@ def figures(
     temperature: float,
     **truncation: float,
 ) -> Figures:
-    whole = softmax(logits, temperature=temperature)
+    untruncated = softmax(logits, temperature=temperature)
     cut = distribution(logits, temperature=temperature, **truncation)
 
     def of_tokens(probs: np.ndarray) -> np.ndarray:
         return np.log(np.take_along_axis(probs, tokens[..., None], -1)[..., 0])
 
-    entropies = -(whole * np.log(whole)).sum(axis=-1)
-    return Figures(of_tokens(cut), of_tokens(whole), entropies)
+    entropies = -(untruncated * np.log(untruncated)).sum(axis=-1)
+    return Figures(of_tokens(cut), of_tokens(untruncated), entropies)
 
 
 def chi_square_sigmas(counts: np.ndarray, expected: np.ndarray) -> float:

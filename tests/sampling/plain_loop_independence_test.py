@@ -40,25 +40,25 @@ def select(prompts: Prompts, index) -> Prompts:
 
 
 def assert_same(
-    found: Rollouts, expected: Rollouts, problems=slice(None), *, atol=1e-5
+    actual: Rollouts, expected: Rollouts, problems=slice(None), *, atol=1e-5
 ):
     """The same tokens exactly; the same figures as float32 sums in any order."""
-    N, T = found.tokens.shape[1:]
+    N, T = actual.tokens.shape[1:]
     for name in ('tokens', 'lengths', 'stopped'):
         want = np.asarray(getattr(expected, name))[problems, :N]
         want = want[..., :T] if name == 'tokens' else want
-        np.testing.assert_array_equal(getattr(found, name), want)
+        np.testing.assert_array_equal(getattr(actual, name), want)
     for name in FIGURES:
         want = np.asarray(getattr(expected, name))[problems, :N, :T]
-        np.testing.assert_allclose(getattr(found, name), want, atol=atol)
+        np.testing.assert_allclose(getattr(actual, name), want, atol=atol)
 
 
 @pytest.fixture(scope='module')
 def rollouts(policy, params, prompts) -> Rollouts:
     """What every test here compares with."""
-    found = run(policy, params, prompts)
-    assert len(np.unique(found.lengths)) > 3
-    return found
+    sampled = run(policy, params, prompts)
+    assert len(np.unique(sampled.lengths)) > 3
+    return sampled
 
 
 @pytest.mark.slow
@@ -126,10 +126,10 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
         local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         # As in the training loop, no implicit transfer is allowed.
         with jax.transfer_guard('disallow'):
-            found = run(policy, placed, local, **how)
-        wanted = sharding.batch_sharding(mesh, found)
-    assert_same(found, expected)
-    for x, want in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+            sampled = run(policy, placed, local, **how)
+        wanted = sharding.batch_sharding(mesh, sampled)
+    assert_same(sampled, expected)
+    for x, want in zip(jax.tree.leaves(sampled), jax.tree.leaves(wanted), strict=True):
         assert x.sharding.is_equivalent_to(want, x.ndim)
 
 
@@ -137,8 +137,8 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
 def test_a_batch_that_the_mesh_does_not_divide_works(policy, params, prompts, rollouts):
     mesh = sharding.make_mesh(data=4, fsdp=1, rollout=1, tensor=2)
     with jax.set_mesh(mesh):
-        found = run(policy, params, select(prompts, slice(0, 3)))
-    assert_same(found, rollouts, slice(0, 3))
+        sampled = run(policy, params, select(prompts, slice(0, 3)))
+    assert_same(sampled, rollouts, slice(0, 3))
 
 
 def test_steps_purposes_splits_and_seeds_share_no_responses(policy, params, prompts):
@@ -150,7 +150,7 @@ def test_steps_purposes_splits_and_seeds_share_no_responses(policy, params, prom
         rollout_key(purpose=Purpose.EVALUATION, split='test'),
     ]
     # Twelve tokens at temperature 3: a response met twice is a shared key.
-    found = [
+    token_lists = [
         np.asarray(
             run(
                 policy, params, prompts, key=key, temperature=3.0, stop_tokens=()
@@ -158,15 +158,15 @@ def test_steps_purposes_splits_and_seeds_share_no_responses(policy, params, prom
         )
         for key in keys
     ]
-    responses = np.concatenate(found).reshape(-1, 10)
+    responses = np.concatenate(token_lists).reshape(-1, 10)
     assert len(np.unique(responses, axis=0)) == len(responses) == 5 * 8 * 4
 
 
 def test_two_problems_with_one_prompt_share_no_responses(policy, params, prompts):
     twice = select(prompts, np.array([0, 0]))
     twice = Prompts(twice.tokens, twice.lengths, np.array([1, 2], np.int32))
-    found = run(policy, params, twice, temperature=3.0, stop_tokens=())
-    responses = np.asarray(found.tokens).reshape(-1, 10)
+    sampled = run(policy, params, twice, temperature=3.0, stop_tokens=())
+    responses = np.asarray(sampled.tokens).reshape(-1, 10)
     assert len(np.unique(responses, axis=0)) == 8
 
 

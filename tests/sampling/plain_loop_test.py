@@ -92,7 +92,7 @@ def naive_logits(policy, params, prompts, responses) -> np.ndarray:
 
 
 def test_greedy_is_naive_greedy_generation(policy, params, prompts):
-    found = run(policy, params, prompts, temperature=0.0, num_rollouts=2)
+    greedy = run(policy, params, prompts, temperature=0.0, num_rollouts=2)
     T = DEFAULTS['max_response_tokens']
     expected = np.zeros((8, 1, T), np.int32)
     for t in range(T):
@@ -103,10 +103,10 @@ def test_greedy_is_naive_greedy_generation(policy, params, prompts):
     expected[np.arange(T) >= lengths[..., None]] = 0
     assert 0 < stopped.any(-1).mean() < 1
     for n in range(2):
-        np.testing.assert_array_equal(found.tokens[:, n], expected[:, 0])
-        np.testing.assert_array_equal(found.lengths[:, n], lengths[:, 0])
-        np.testing.assert_array_equal(found.stopped[:, n], stopped.any(-1)[:, 0])
-    np.testing.assert_array_equal(found.sampler_log_probs, 0)
+        np.testing.assert_array_equal(greedy.tokens[:, n], expected[:, 0])
+        np.testing.assert_array_equal(greedy.lengths[:, n], lengths[:, 0])
+        np.testing.assert_array_equal(greedy.stopped[:, n], stopped.any(-1)[:, 0])
+    np.testing.assert_array_equal(greedy.sampler_log_probs, 0)
 
 
 @pytest.mark.parametrize('how', [*slow_values([{}]), {'temperature': 0.7}, TRUNCATED])
@@ -116,12 +116,14 @@ def test_recorded_figures_are_those_of_plain_forwards(policy, params, prompts, h
     tokens, mask = np.asarray(rollouts.tokens), mask_of(rollouts)
     logits = naive_logits(policy, params, prompts, tokens)
     expected = oracle.figures(logits[mask], tokens[mask], **how)
-    found = {name: np.asarray(getattr(rollouts, name))[mask] for name in PER_TOKEN}
-    np.testing.assert_allclose(found['sampler_log_probs'], expected.sampler, atol=1e-5)
+    figures = {name: np.asarray(getattr(rollouts, name))[mask] for name in PER_TOKEN}
     np.testing.assert_allclose(
-        found['untruncated_log_probs'], expected.untruncated, atol=1e-5
+        figures['sampler_log_probs'], expected.sampler, atol=1e-5
     )
-    np.testing.assert_allclose(found['entropies'], expected.entropies, atol=1e-5)
+    np.testing.assert_allclose(
+        figures['untruncated_log_probs'], expected.untruncated, atol=1e-5
+    )
+    np.testing.assert_allclose(figures['entropies'], expected.entropies, atol=1e-5)
 
 
 def test_the_learner_recomputes_the_recorded_log_probs(policy, params, prompts):

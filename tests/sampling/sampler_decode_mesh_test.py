@@ -29,7 +29,7 @@ def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, ten
     there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
     assert there.shape['tensor'] == tensor
     assert [*there.devices.flat] == [*mesh.devices.flat]
-    with jax.set_mesh(mesh), jax.set_mesh(there), decodings() as found:
+    with jax.set_mesh(mesh), jax.set_mesh(there), decodings() as runs:
         local = jax.device_put(prompts, sharding.batch_sharding(there, prompts))
         limit = work_of(policy, local).cache_bytes(Size(1, 1))
         call_key = key()
@@ -41,5 +41,5 @@ def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, ten
     for have in (scheduled, alone):
         assert_same(have, expected)
         assert have.tokens.sharding.mesh == there
-    (found,) = found
-    assert found.num_cells == 8 // tensor
+    (done,) = runs
+    assert done.num_cells == 8 // tensor

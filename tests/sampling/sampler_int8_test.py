@@ -35,14 +35,14 @@ from tests.slow import slow_rows
 ONE_STEP = 1e-3
 
 
-def held_in_int8(policy):
+def with_int8_cache(policy):
     return dataclasses.replace(policy, quantizes_cache=True)
 
 
 @pytest.fixture(scope='module')
 def int8(two_layers):
     policy, params = two_layers
-    return held_in_int8(policy), params
+    return with_int8_cache(policy), params
 
 
 @pytest.fixture(scope='module')
@@ -65,9 +65,9 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
     """Rows are refilled and moved, prompts wait, and rings wrap and grow."""
     limit = work_of(int8[0], prompts, tokens=tokens).cache_bytes(size) if size else 0
     settings = {'max_response_tokens': tokens, 'max_cache_bytes': limit}
-    with decodings() as found:
+    with decodings() as runs:
         assert_same(run(*int8, prompts, **settings), oracles[tokens])
-    (done,) = found
+    (done,) = runs
     assert done.ring == ring > grid.shortest_ring(ring)
     assert done.arrays.state.layers[0].keys.dtype == jnp.int8
 
@@ -92,21 +92,21 @@ def test_it_draws_from_nearly_the_same_distribution(two_layers, int8, oracles):
 def test_the_mesh_does_not_matter(int8, prompts, oracles, sizes):
     policy, params = int8
     mesh, weights = placed(policy, params, sizes)
-    with jax.set_mesh(mesh), decodings() as found:
+    with jax.set_mesh(mesh), decodings() as runs:
         local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         limit = work_of(policy, local).cache_bytes(Size(1, 2))
         call_key = key()
         with jax.transfer_guard('disallow'):
             have = run(policy, weights, local, key=call_key, max_cache_bytes=limit)
     assert_same(have, oracles[SHORTER], atol=ONE_STEP)
-    assert found[0].num_cells == math.prod(sizes[:3])
+    assert runs[0].num_cells == math.prod(sizes[:3])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(('sizes', 'tensor'), MESHES)
 def test_a_mesh_of_sampling_does_not_matter(prompts, sizes, tensor):
     policy, params = four_heads()
-    policy = held_in_int8(policy)
+    policy = with_int8_cache(policy)
     expected = plain(policy, params, prompts)
     mesh, weights = placed(policy, params, sizes)
     there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
@@ -144,8 +144,8 @@ def test_about_twice_the_rows_fit_in_the_memory_of_bfloat16(prompts):
     policy, _ = four_heads()
     arch = dataclasses.replace(policy.arch, dtype='bfloat16', head_dim=64)
     policy = dataclasses.replace(policy, arch=arch)
-    whole, half = (work_of(x, prompts) for x in (policy, held_in_int8(policy)))
-    assert half.token_bytes / whole.token_bytes == pytest.approx(68 / 128)
-    limit = whole.cache_bytes(Size(4, 4))
-    few, many = (grid.first_size(x, max_bytes=limit).total for x in (whole, half))
+    full, half = (work_of(x, prompts) for x in (policy, with_int8_cache(policy)))
+    assert half.token_bytes / full.token_bytes == pytest.approx(68 / 128)
+    limit = full.cache_bytes(Size(4, 4))
+    few, many = (grid.first_size(x, max_bytes=limit).total for x in (full, half))
     assert 1.6 * few < many

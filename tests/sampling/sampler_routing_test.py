@@ -59,8 +59,10 @@ def test_sampling_keeps_the_experts_that_the_learner_would_choose(max_cache_byte
     log_probs, _, figures = score(policy, params, rollouts, None)
     real = np.arange(T) < np.asarray(rollouts.lengths)[..., None]
     assert len(np.unique(rollouts.lengths)) > 1
-    kept, own = (np.sort(x)[real] for x in (rollouts.routing, figures['routing']))
-    np.testing.assert_array_equal(kept, own)
+    sampled, expected = (
+        np.sort(x)[real] for x in (rollouts.routing, figures['routing'])
+    )
+    np.testing.assert_array_equal(sampled, expected)
     # And those of the prompts.
     model = policy.bind(params)
     S = prompts.tokens.shape[1]
@@ -68,8 +70,8 @@ def test_sampling_keeps_the_experts_that_the_learner_would_choose(max_cache_byte
     _, _, statistics = model.forward(
         (prompts.tokens[:, None],), (positions,), keep=True
     )
-    own = np.moveaxis(statistics['routing'][0][:, :, 0], 0, 2)
-    np.testing.assert_array_equal(rollouts.prompts.routing, own)
+    expected = np.moveaxis(statistics['routing'][0][:, :, 0], 0, 2)
+    np.testing.assert_array_equal(rollouts.prompts.routing, expected)
     # The learner runs the same ones, so nothing changes.
     again, _, figures = score(policy, params, rollouts, rollouts.routing)
     np.testing.assert_allclose(again[real], log_probs[real], atol=1e-6)
@@ -125,8 +127,8 @@ def test_a_mesh_keeps_the_same_experts(sizes, max_cache_bytes):
         have = sample(policy, params, placed, max_cache_bytes=max_cache_bytes)
     np.testing.assert_array_equal(have.tokens, want.tokens)
     real = np.arange(T) < np.asarray(want.lengths)[..., None]
-    kept = (np.asarray(x.routing)[real] for x in (have, want))
-    np.testing.assert_array_equal(*kept)
+    routings = (np.asarray(x.routing)[real] for x in (have, want))
+    np.testing.assert_array_equal(*routings)
     np.testing.assert_array_equal(have.prompts.routing, want.prompts.routing)
 
 

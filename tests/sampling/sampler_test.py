@@ -55,15 +55,15 @@ def key(seed: int = 0) -> jax.Array:
 @contextlib.contextmanager
 def decodings():
     """The :class:`Decoding` of every call that schedules, once it has ended."""
-    found = []
+    runs = []
     finish = host.Decoding.finish
 
     def watched(self, on_ended):
         finish(self, on_ended)
-        found.append(self)
+        runs.append(self)
 
     with mock.patch.object(host.Decoding, 'finish', watched):
-        yield found
+        yield runs
 
 
 @contextlib.contextmanager
@@ -109,9 +109,9 @@ def work_of(policy, prompts: Prompts, num_rollouts: int = N, tokens: int = T):
 @pytest.fixture(scope='module')
 def rollouts(policy, params, prompts):
     """The oracle's."""
-    found = plain(policy, params, prompts)
-    assert len(np.unique(found.lengths)) > 15
-    return found
+    sampled = plain(policy, params, prompts)
+    assert len(np.unique(sampled.lengths)) > 15
+    return sampled
 
 
 @pytest.fixture(scope='module')
@@ -138,9 +138,9 @@ def test_every_schedule_gives_the_plain_loops_rollouts(
 ):
     limit = work_of(policy, prompts, tokens=tokens).cache_bytes(size) if size else 0
     settings = {'max_response_tokens': tokens, 'max_cache_bytes': limit}
-    with decodings() as found:
+    with decodings() as runs:
         assert_same(run(policy, params, prompts, **settings), oracles[tokens])
-    (done,) = found
+    (done,) = runs
     # The cache was made longer, and all rows but few moved to smaller sizes.
     assert done.ring == ring > grid.shortest_ring(ring)
     assert done.size.total <= 12
@@ -154,9 +154,9 @@ def test_windows_see_the_same_tokens_in_every_row(two_layers, prompts):
     windowed = dataclasses.replace(policy, arch=arch)
     few = select(prompts, slice(0, 3))
     limit = work_of(windowed, few).cache_bytes(Size(2, 2))
-    found = run(windowed, params, few, max_cache_bytes=limit)
-    assert_same(found, plain(windowed, params, few))
-    assert (found.tokens != plain(policy, params, few).tokens).any()
+    sampled = run(windowed, params, few, max_cache_bytes=limit)
+    assert_same(sampled, plain(windowed, params, few))
+    assert (sampled.tokens != plain(policy, params, few).tokens).any()
 
 
 @pytest.mark.parametrize('size', slow_values([None, Size(2, 2)], quick=[Size(2, 2)]))
@@ -208,8 +208,8 @@ def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts,
     few = select(prompts, slice(0, 3))
     how = {**how, 'max_response_tokens': SHORT}
     limit = work_of(policy, few, tokens=SHORT).cache_bytes(Size(2, 2))
-    found = run(policy, params, few, max_cache_bytes=limit, **how)
-    assert_same(found, plain(policy, params, few, **how))
+    sampled = run(policy, params, few, max_cache_bytes=limit, **how)
+    assert_same(sampled, plain(policy, params, few, **how))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_settings_mean_what_they_mean_to_the_plain_loop(policy, params, prompts,
 )
 def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
-    with jax.set_mesh(mesh), decodings() as found:
+    with jax.set_mesh(mesh), decodings() as runs:
         shapes = policies.param_shapes(policy, mesh)
         placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
         local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
@@ -228,7 +228,7 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
         with jax.transfer_guard('disallow'):
             have = run(policy, placed, local, key=call_key, max_cache_bytes=limit)
     assert_same(have, rollouts)
-    assert found[0].num_cells == math.prod(sizes[:3])
+    assert runs[0].num_cells == math.prod(sizes[:3])
     wanted = sharding.batch_sharding(mesh, prompts)
     assert have.prompts.tokens.sharding == wanted.tokens
 
@@ -250,17 +250,17 @@ def test_a_vocabulary_on_several_devices_gives_the_plain_loops_rollouts(prompts,
         placed = {k: jax.device_put(v, shapes[k].sharding) for k, v in params.items()}
         local = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         limit = work_of(policy, local).cache_bytes(Size(2, 3))
-        with decodings() as found:
+        with decodings() as runs:
             scheduled = run(policy, placed, local, max_cache_bytes=limit, **how)
         assert_same(scheduled, expected)
         assert_same(plain(policy, placed, local, **how), expected)
-    assert found
+    assert runs
 
 
 def test_what_is_quick_and_fits_is_left_to_the_plain_loop(policy, params, prompts):
-    with at(DEFAULT), decodings() as found:
+    with at(DEFAULT), decodings() as runs:
         run(policy, params, prompts, max_response_tokens=10)
-    assert not found
+    assert not runs
 
 
 def test_a_batch_that_the_mesh_does_not_divide_cannot_wait(policy, params, prompts):
@@ -313,9 +313,9 @@ LAWS = tuple(map(tabulated, (lengths.log_normal, lengths.geometric)))
 
 def run_forced(small, prompts, **changes):
     """The rollouts of a law, and how they were decoded."""
-    with lengths.forced(*LAWS), decodings() as found:
+    with lengths.forced(*LAWS), decodings() as runs:
         have = run(*small, prompts, **{**LONG, **changes})
-    (done,) = found
+    (done,) = runs
     return have, done
 
 

@@ -37,12 +37,12 @@ def test_a_small_vocabulary_is_one_block(vocab_size):
 def test_pads_fill_the_last_block(vocab_size):
     rows = Rows(vocab_size)
     x = jnp.arange(2 * vocab_size).reshape(2, vocab_size)
-    found = np.asarray(rows.split(x, pad=-1))
-    assert found.shape[1:] == (-(-vocab_size // rows.block_tokens), rows.block_tokens)
-    assert found.shape[1] <= 256
-    found = found.reshape(2, -1)
-    np.testing.assert_array_equal(found[:, :vocab_size], x)
-    assert (found[:, vocab_size:] == -1).all()
+    blocks = np.asarray(rows.split(x, pad=-1))
+    assert blocks.shape[1:] == (-(-vocab_size // rows.block_tokens), rows.block_tokens)
+    assert blocks.shape[1] <= 256
+    blocks = blocks.reshape(2, -1)
+    np.testing.assert_array_equal(blocks[:, :vocab_size], x)
+    assert (blocks[:, vocab_size:] == -1).all()
 
 
 def test_a_greedy_row_of_nan_takes_a_token_of_the_vocabulary():

@@ -110,9 +110,9 @@ def published(**changes):
 )
 def test_settings_that_are_not_what_one_thinks_are_named(settings, words, caplog):
     checks.warn_of_settings(tiny.make_config(**NO_WARM_UP | settings))
-    found = [record.getMessage() for record in caplog.records]
-    assert len(found) == bool(words)
-    assert not words or words in found[0]
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == bool(words)
+    assert not words or words in messages[0]
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,16 @@ def test_settings_of_a_later_stage_are_named_too(section, words, caplog):
 
 def test_it_is_said_where_stages_begin(monkeypatch):
     """Because train.steps alone does not say."""
-    said = []
-    monkeypatch.setattr(checks.logging, 'info', lambda *x: said.append(x[0] % x[1:]))
+    messages = []
+    monkeypatch.setattr(
+        checks.logging, 'info', lambda *x: messages.append(x[0] % x[1:])
+    )
     checks.warn_of_settings(tiny.make_config())
-    assert not said
+    assert not messages
     stage = {'reset_optimizer': False}
     stages = {'b': stage | {'start': 4}, 'a': stage | {'start': 2}}
     checks.warn_of_settings(tiny.make_config(stages=stages, train__steps=9))
-    (line,) = said
+    (line,) = messages
     assert line.startswith('stages begin at 2 (a), 4 (b) of train.steps=9, ')
 
 

@@ -70,9 +70,9 @@ def test_only_training_holds_keys_and_values_as_int8():
     assert setup.sample().policy.quantizes_cache
     assert not setup.evaluate().sample.policy.quantizes_cache
     sizes = setup.config, setup.policy, setup.mesh
-    whole = memory.training_cache(setup.config, as_evaluated(setup.policy), setup.mesh)
+    full = memory.training_cache(setup.config, as_evaluated(setup.policy), setup.mesh)
     # Eight numbers and a scale, in the place of eight numbers of float32.
-    assert memory.training_cache(*sizes) / whole == 12 / 32
+    assert memory.training_cache(*sizes) / full == 12 / 32
     # The memory of an evaluation with batches of its own is that of its dtype.
     config = tiny.make_config(sampling__cache_dtype='int8', eval__batch_size=64)
     assert memory.check_cache(config, *sizes[1:]) > 2 * memory.training_cache(*sizes)

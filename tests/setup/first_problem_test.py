@@ -32,22 +32,24 @@ def messages(monkeypatch):
 
 
 def tokenizer():
-    made = character_tokenizer(f'{ASCII}※')
-    made.chat_template = (
+    text_tokenizer = character_tokenizer(f'{ASCII}※')
+    text_tokenizer.chat_template = (
         '{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}> '
     )
-    return made
+    return text_tokenizer
 
 
 def show(task, problems):
-    made = tokenizer()
+    text_tokenizer = tokenizer()
 
     def encode(problem):
-        return encode_prompt(made, problem.prompt, turns=problem.turns)
+        return encode_prompt(text_tokenizer, problem.prompt, turns=problem.turns)
 
     limits = {'max_prompt_tokens': 10_000, 'overlong': 'drop'}
     read = read_problems(problems, encode, **limits)
-    if error := first_problem.show_first_problem(task, read, made, split='training'):
+    if error := first_problem.show_first_problem(
+        task, read, text_tokenizer, split='training'
+    ):
         raise ValueError(error)
 
 

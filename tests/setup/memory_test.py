@@ -37,8 +37,12 @@ def test_a_frozen_base_has_no_averages_but_a_copy_if_sampling_casts_it(dtype, si
     shapes = policies.param_shapes(setup.policy, setup.mesh)
     names = setup.policy.frozen
     base, adapters = (
-        sum(math.prod(x.shape) for name, x in shapes.items() if (name in names) == held)
-        for held in (True, False)
+        sum(
+            math.prod(x.shape)
+            for name, x in shapes.items()
+            if (name in names) == is_frozen
+        )
+        for is_frozen in (True, False)
     )
     parts = memory.estimate_memory(config, setup.policy, setup.mesh, prompt_tokens=20)
     assert parts['weights, optimizer and gradient'] == size * base + 16 * adapters

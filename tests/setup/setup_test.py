@@ -31,12 +31,12 @@ def test_every_character_of_prompts_and_demonstrations_has_a_token():
 
 
 def test_a_saved_tokenizer_serves_another_run(tmp_path):
-    mine = tiny.make_setup(tiny.make_config())
-    mine.tokenizer.save_pretrained(tmp_path)
+    setup = tiny.make_setup(tiny.make_config())
+    setup.tokenizer.save_pretrained(tmp_path)
     other = tiny.make_setup(tiny.make_config(model__tokenizer=str(tmp_path)))
     problem = Problem(0, 'S.E\n', {}, '')
-    assert other.encode(problem) == mine.encode(problem)
-    assert other.stop_tokens == mine.stop_tokens
+    assert other.encode(problem) == setup.encode(problem)
+    assert other.stop_tokens == setup.stop_tokens
 
 
 def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
@@ -46,7 +46,7 @@ def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
 
 
 @pytest.mark.parametrize(
-    ('num_devices', 'init', 'named'),
+    ('num_devices', 'init', 'names'),
     [
         (1, 'warm_start', []),
         (2, 'warm_start', ['init.warm_start.batch_size=15', 'eval.batch_size=5']),
@@ -55,7 +55,7 @@ def test_answers_that_have_no_room_are_an_error_before_anything_is_made():
     ],
 )
 def test_batches_that_the_devices_cannot_share_are_named(
-    num_devices, init, named, caplog
+    num_devices, init, names, caplog
 ):
     config = tiny.make_config(
         init__kind=init, init__warm_start__batch_size=15, eval__batch_size=5
@@ -63,11 +63,11 @@ def test_batches_that_the_devices_cannot_share_are_named(
     with tiny.devices(num_devices):
         setup_lib.make_setup(config)
     warnings = [r.getMessage() for r in caplog.records if r.levelname == 'WARNING']
-    assert len(warnings) == bool(named)
-    if named:
+    assert len(warnings) == bool(names)
+    if names:
         assert f'mesh.data x mesh.fsdp = {num_devices} ' in warnings[0]
         listed, shared = warnings[0].rpartition(': ')[2].split('. ')
-        assert listed == ', '.join(named)
+        assert listed == ', '.join(names)
         assert shared == f'Multiples of {num_devices} are shared'
 
 
@@ -90,10 +90,10 @@ def test_several_greedy_responses_are_named_for_what_they_are(
 ):
     changes = {f'eval__{name}': value, 'eval__num_responses': n}
     tiny.make_setup(tiny.make_config(**changes))
-    found = [r.getMessage() for r in caplog.records if 'greedy' in r.getMessage()]
-    assert len(found) == warned
-    assert not warned or f'eval.{name}={value} is greedy' in found[0]
-    assert not warned or 'all eval.num_responses=4 responses' in found[0]
+    messages = [r.getMessage() for r in caplog.records if 'greedy' in r.getMessage()]
+    assert len(messages) == warned
+    assert not warned or f'eval.{name}={value} is greedy' in messages[0]
+    assert not warned or 'all eval.num_responses=4 responses' in messages[0]
 
 
 def test_rollouts_that_are_all_equal_are_an_error_before_any_weights():
@@ -261,8 +261,8 @@ def test_what_does_not_exist_is_named(key, value, message):
 @pytest.mark.parametrize('dtype', ['', 'int8'])
 def test_it_is_said_that_a_cpu_converts_the_cache_for_every_token(dtype, caplog):
     tiny.make_setup(tiny.make_config(sampling__cache_dtype=dtype))
-    said = "with model.attention='plain' every token converts all keys and values"
-    assert (said in caplog.text) == bool(dtype)
+    message = "with model.attention='plain' every token converts all keys and values"
+    assert (message in caplog.text) == bool(dtype)
 
 
 def test_a_cache_too_small_for_anything_is_an_error_at_once():

@@ -138,9 +138,9 @@ def test_training_problems_are_read_once_by_their_settings(setup):
         assert setup.at(0).read_training() is setup.read_training() is tokenized
         some = setup.demonstrations().batches().tokenized
         assert setup.demonstrations().batches().tokenized is some
-    whole, subset = read.call_args_list
-    assert (len(whole.args[0]), len(subset.args[0])) == (48, 20)
-    for call in (whole, subset):
+    complete, subset = read.call_args_list
+    assert (len(complete.args[0]), len(subset.args[0])) == (48, 20)
+    for call in (complete, subset):
         assert call.kwargs == {
             'reader': PictureReader(),
             'max_prompt_tokens': 34,
@@ -227,9 +227,9 @@ def test_a_warm_start_has_an_optimizer_of_its_own(setup):
     make = mock.patch(
         'passk_jax.learning.optimizer.make_optimizer', side_effect=KeyError
     )
-    with make as made, pytest.raises(KeyError):
+    with make as constructor, pytest.raises(KeyError):
         warm_start.make_update(setup.policy, setup.mesh, config)
-    made.assert_called_once_with(config.optimizer, num_updates=config.steps)
+    constructor.assert_called_once_with(config.optimizer, num_updates=config.steps)
     assert config.optimizer != setup.config.optimizer
 
 
@@ -240,11 +240,11 @@ def test_a_warm_start_makes_so_many_steps_of_so_many_problems(setup):
         batches.append(rollouts.tokens.shape)
         return state, {'loss': 0.0}
 
-    made = mock.patch.object(
+    patched = mock.patch.object(
         warm_start, 'make_update', return_value=mock.Mock(side_effect=update)
     )
     state = mock.patch('passk_jax.learning.state.init_state')
-    with made, state, jax.set_mesh(setup.mesh):
+    with patched, state, jax.set_mesh(setup.mesh):
         demonstrations = setup.demonstrations()
         warm_start.warm_start(
             setup.policy, {}, demonstrations, setup.mesh, stop=lambda: False

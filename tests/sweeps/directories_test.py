@@ -97,30 +97,30 @@ def test_evaluations_are_all_lines_but_those_of_training(tmp_path):
 def test_a_warm_start_is_copied_whole_or_not_at_all(tmp_path):
     maker, job = make_job(tmp_path, 'maker'), make_job(tmp_path)
     assert directories.needs_warm_start(job)
-    kept = maker.run.directory / 'warm_start'
+    source = maker.run.directory / 'warm_start'
     # Nobody copies an unfinished warm start.
-    (kept / '0').mkdir(parents=True)
-    (kept / '0' / 'x').write_text('policy')
+    (source / '0').mkdir(parents=True)
+    (source / '0' / 'x').write_text('policy')
     assert directories.needs_warm_start(maker)
     assert not directories.copy_warm_start(job, maker)
-    (kept / '0' / 'commit.json').write_text('{}')
+    (source / '0' / 'commit.json').write_text('{}')
     assert not directories.needs_warm_start(maker)
     # A copy, or a warm start, that was cut short.
-    mine = job.run.directory / 'warm_start'
-    (mine / '0').mkdir(parents=True)
-    (mine / '0' / 'old').write_text('')
+    target = job.run.directory / 'warm_start'
+    (target / '0').mkdir(parents=True)
+    (target / '0' / 'old').write_text('')
     assert directories.needs_warm_start(job)
     assert directories.copy_warm_start(job, maker)
-    assert [path.name for path in mine.iterdir()] == ['0']
-    assert {path.name for path in (mine / '0').iterdir()} == {'x', 'commit.json'}
+    assert [path.name for path in target.iterdir()] == ['0']
+    assert {path.name for path in (target / '0').iterdir()} == {'x', 'commit.json'}
     assert not directories.needs_warm_start(job)
 
 
 def test_the_evaluations_before_step_0_come_with_a_warm_start(tmp_path):
     maker, job = make_job(tmp_path, 'maker'), make_job(tmp_path)
-    kept = maker.run.directory / 'warm_start' / '0'
-    kept.mkdir(parents=True)
-    (kept / 'commit.json').write_text('{}')
+    source = maker.run.directory / 'warm_start' / '0'
+    source.mkdir(parents=True)
+    (source / 'commit.json').write_text('{}')
     write_rows(maker, {'step': 0, 'stage': 0, 'split': 'validation', 'pass_at_1': 0.5})
     records = maker.run.directory / 'evaluation'
     records.mkdir()
@@ -131,9 +131,9 @@ def test_the_evaluations_before_step_0_come_with_a_warm_start(tmp_path):
     (maker.run.directory / 'digests.jsonl').write_text(json.dumps(line) + '\n')
     # The test split is not evaluated yet.
     assert directories.copy_warm_start(job, maker)
-    known = KnownEvaluations(job.run.directory, 0)
-    assert known.get(0, 'validation') == ({'pass_at_1': 0.5}, [{'c': 1}])
-    assert known.get(0, 'test') is None
+    evaluations = KnownEvaluations(job.run.directory, 0)
+    assert evaluations.get(0, 'validation') == ({'pass_at_1': 0.5}, [{'c': 1}])
+    assert evaluations.get(0, 'test') is None
     # One that evaluates otherwise makes its own.
     other = make_job(tmp_path, 'b_seed0')
     other = dataclasses.replace(other, config={'init': {}, 'eval': {'top_p': 0.9}})

@@ -25,8 +25,8 @@ def test_what_is_lacking_is_said(tmp_path):
     assert not evaluated.lacking(job, rows_of(0.1, [*ENDS, ('validation', 2)]))
     for place, (split, step) in enumerate(ENDS):
         words = f'evaluations of split {split!r} at step {step}'
-        left = [each for each in ENDS if each != ENDS[place]]
-        assert evaluated.lacking(job, rows_of(0.1, left)) == f'0 {words}'
+        remaining = [end for end in ENDS if end != ENDS[place]]
+        assert evaluated.lacking(job, rows_of(0.1, remaining)) == f'0 {words}'
         twice = [*ENDS, ENDS[place]]
         assert evaluated.lacking(job, rows_of(0.1, twice)) == f'2 {words}'
 
@@ -60,8 +60,8 @@ def test_an_arm_added_on_another_machine_is_not_kept(finished, tmp_path):
     arm = "arm('rloo'),\n            arm('pass_at_1')"
     path.write_text(path.read_text().replace("arm('pass_at_1')", arm, 1))
     assert fakes.run(tmp_path, {'FAKE_MACHINE': 'other'}) == 1
-    said = fakes.said(tmp_path)
-    assert 'rloo_seed0: its results could not be kept: run rloo_seed0 begins' in said
+    output = fakes.output_of(tmp_path)
+    assert 'rloo_seed0: its results could not be kept: run rloo_seed0 begins' in output
     assert (tmp_path / 'results' / 'fake.jsonl.gz').read_bytes() == before
     assert 'RLOO' not in (tmp_path / 'results' / 'fake.md').read_text()
     shutil.rmtree(tmp_path / 'runs')

@@ -48,17 +48,17 @@ def first_policy(options: dict[str, str], workdir: pathlib.Path) -> str:
         return str(
             max(int(x.name) for x in (pathlib.Path(source) / 'checkpoints').iterdir())
         )
-    kept = workdir / 'warm_start' / '0'
-    if not (kept / 'commit.json').exists():
+    warm_start = workdir / 'warm_start' / '0'
+    if not (warm_start / 'commit.json').exists():
         time.sleep(5 * SECONDS)
-        shutil.rmtree(kept, ignore_errors=True)
-        kept.mkdir(parents=True)
-        (kept / 'policy').write_text(options['config.seed'])
+        shutil.rmtree(warm_start, ignore_errors=True)
+        warm_start.mkdir(parents=True)
+        (warm_start / 'policy').write_text(options['config.seed'])
         # Others may look while it is saved.
         time.sleep(5 * SECONDS)
         note(workdir, 'made')
-        (kept / 'commit.json').touch()
-    return (kept / 'policy').read_text()
+        (warm_start / 'commit.json').touch()
+    return (warm_start / 'policy').read_text()
 
 
 def run(workdir: pathlib.Path, *, steps: int, arm: str, first: str) -> None:
@@ -67,9 +67,9 @@ def run(workdir: pathlib.Path, *, steps: int, arm: str, first: str) -> None:
     start = max((int(x.name) for x in checkpoints.iterdir()), default=0)
     metrics = workdir / 'metrics.jsonl'
     lines = metrics.read_text().split('\n') if metrics.exists() else []
-    kept = [x for x in lines if x.endswith('}') and json.loads(x)['step'] < start]
+    remaining = [x for x in lines if x.endswith('}') and json.loads(x)['step'] < start]
     # Unlike the real program, but also atomic.
-    (workdir / 'rest').write_text(''.join(f'{x}\n' for x in kept))
+    (workdir / 'rest').write_text(''.join(f'{x}\n' for x in remaining))
     (workdir / 'rest').rename(metrics)
     with metrics.open('a') as stream:
         for step in range(start, steps + 1):

@@ -78,11 +78,11 @@ def run(directory: pathlib.Path, environment=None, **flags) -> int:
 def finished(directory: pathlib.Path) -> pathlib.Path:
     """The directory, with a sweep of two seeds that nothing interrupted."""
     write_sweep(directory)
-    assert run(directory) == 0, said(directory)
+    assert run(directory) == 0, output_of(directory)
     return directory
 
 
-def said(directory: pathlib.Path) -> str:
+def output_of(directory: pathlib.Path) -> str:
     """The output of all sweeps in ``directory``."""
     return (directory / 'said').read_text()
 

@@ -48,16 +48,16 @@ def test_one_seed_has_no_band(tmp_path):
 def test_a_line_below_says_what_the_bands_are_where_there_are_some(
     tmp_path, monkeypatch
 ):
-    said = []
+    captions = []
     monkeypatch.setattr(
-        figure, 'draw_figure', lambda *_, below, **__: said.append(below)
+        figure, 'draw_figure', lambda *_, below, **__: captions.append(below)
     )
     jobs = make_jobs(tmp_path)
     for job in jobs:
         write_rows(job, {'step': 2, 'split': 'validation', 'pass_at_1': 0.5})
     figure.draw(make_sweep(), jobs)
     figure.draw(make_sweep(), [job for job in jobs if job.run.seed == 0])
-    (with_bands, without) = said
+    (with_bands, without) = captions
     assert 'bands: 95 % intervals of the paired difference from A' in with_bands
     assert without == 'lines: means over seeds'
 
@@ -128,14 +128,14 @@ def test_a_figure_is_a_picture_and_equal_runs_have_equal_ones(tmp_path):
 @pytest.fixture
 def forests(monkeypatch):
     """What is drawn, in place of the picture; the figure's words come last."""
-    kept = []
+    drawn = []
 
     def draw(panels, **words):
-        kept.extend([*panels, words])
+        drawn.extend([*panels, words])
         return b''
 
     monkeypatch.setattr(figure, 'draw_forests', draw)
-    return kept
+    return drawn
 
 
 def jobs_of(root, names, **measures):
@@ -166,9 +166,9 @@ def test_of_many_arms_each_is_a_row_with_its_interval(tmp_path, forests):
     assert forest.rows == [*'ABDEFG']
     (dots,) = forest.dots
     pairs = ([number, 1.1 * number] for number in (0, 1, 3, 4, 5, 6))
-    for found, pair in zip(dots.values, pairs, strict=True):
+    for value, pair in zip(dots.values, pairs, strict=True):
         want = paired_interval(np.array(pair), np.array([2.0, 2.2]))
-        assert found == pytest.approx(want)
+        assert value == pytest.approx(want)
     assert words['below'].startswith('each arm minus the baseline, C, at the end')
 
 

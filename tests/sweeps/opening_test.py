@@ -43,7 +43,7 @@ def test_what_decides_the_bits_of_a_warm_start_decides_who_shares_it(tmp_path):
         {f'model.lora.{name}': value for name, value in lora.items()}
         | {'model.frozen_dtype': 'bfloat16'},
     ]
-    others = [
+    different = [
         {'init.warm_start.steps': 3},
         {'model.arch.mlp_dim': 16},
         {'model.attention': 'plain'},
@@ -52,10 +52,10 @@ def test_what_decides_the_bits_of_a_warm_start_decides_who_shares_it(tmp_path):
         {'task.params.seed': 1},
         {'data.overlong': 'drop'},
     ]
-    first, *rest = (job.warm_start for job in opened(tmp_path, {}, *same, *others))
+    first, *later = (job.warm_start for job in opened(tmp_path, {}, *same, *different))
     assert first
-    assert rest[: len(same)] == [first] * len(same)
-    assert len({first, *rest[len(same) :]}) == 1 + len(others)
+    assert later[: len(same)] == [first] * len(same)
+    assert len({first, *later[len(same) :]}) == 1 + len(different)
     (job,) = opened(tmp_path, {'init.kind': 'scratch'})
     assert job.warm_start == ''
 

@@ -22,8 +22,8 @@ def children(pid: int) -> list[int]:
 def wait_for_children(pid: int) -> list[int]:
     """Waits until there is one, or the process has ended."""
     while is_running(pid):
-        if found := children(pid):
-            return found
+        if pids := children(pid):
+            return pids
         time.sleep(0.002)
     return []
 

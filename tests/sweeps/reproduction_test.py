@@ -36,7 +36,7 @@ def cells(text, start):
     return [cell.strip() for cell in line.strip('|').split('|')]
 
 
-def shown(interval):
+def format_cell(interval):
     return '{:+.3f} [{:+.3f}, {:+.3f}]'.format(*interval)
 
 
@@ -45,12 +45,12 @@ def test_shared_seeds_are_paired_and_equal_evaluations_counted(tmp_path):
     text = compare(write(tmp_path / 'x', FIRST), write(tmp_path / 'y', second))
     change = paired_interval(np.array([0.3, 0.25]), np.array([0.3, 0.2]))
     same = '+0.000 [+0.000, +0.000]'
-    ends = ['0.250', '0.275', shown(change), '0.500', '0.500', same]
+    ends = ['0.250', '0.275', format_cell(change), '0.500', '0.500', same]
     assert cells(text, 'a') == ['a', '3, 3', '1 of 2', *ends]
     first = paired_interval(np.array([0.2, 0.5, 0.35]), np.array([0.1, 0.3, 0.2]))
     later = paired_interval(np.array([0.6, 0.45]), np.array([0.3, 0.25]))
     rows = [line for line in text.splitlines() if line.startswith('| b |')]
-    assert f'| {shown(first)} | {shown(later)} |' in rows[1]
+    assert f'| {format_cell(first)} | {format_cell(later)} |' in rows[1]
 
 
 def test_without_shared_seeds_the_samples_are_independent(tmp_path):
@@ -61,7 +61,7 @@ def test_without_shared_seeds_the_samples_are_independent(tmp_path):
         measures=['pass_at_1'],
     )
     change = independent_interval(np.array([0.4, 0.6]), np.array([0.1, 0.3, 0.2]))
-    row = ['a', '3, 2', '0 of 0', '0.200', '0.500', shown(change)]
+    row = ['a', '3, 2', '0 of 0', '0.200', '0.500', format_cell(change)]
     assert cells(text, 'a') == row
     assert 'arms in one of them only: b' in text
 

@@ -25,10 +25,10 @@ def make_jobs(root):
         stages = [(name, '', first, last)]
         if arm == 'b':
             stages = [(name, '', first, 0.9), (f'{name}_then', name, 0.9, last)]
-        for each, previous, *pair in stages:
+        for stage, previous, *pair in stages:
             whose = {'arm': arm, 'seed': seed, 'previous': previous}
             ends = previous or arm == 'a'
-            job = make_job(root, each, last=bool(ends), **whose)
+            job = make_job(root, stage, last=bool(ends), **whose)
             for step, value in zip((0, 4), pair, strict=True):
                 for split, factor in (('test', 1), ('validation', 0.1)):
                     row = {'step': step, 'stage': 0, 'split': split}
@@ -166,7 +166,7 @@ def test_one_seed_has_no_interval():
 
 @pytest.mark.parametrize('first', [True, False])
 def test_values_are_of_the_first_or_the_last_evaluation(first, tmp_path):
-    found = results.values(make_sweep(), make_jobs(tmp_path), first=first)
+    values = results.values(make_sweep(), make_jobs(tmp_path), first=first)
     for arm in 'ab':
         wanted = [VALUES[arm, seed][0 if first else 1] for seed in (0, 1)]
-        assert found[arm]['pass_at_1'].tolist() == wanted
+        assert values[arm]['pass_at_1'].tolist() == wanted

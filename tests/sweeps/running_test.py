@@ -24,7 +24,7 @@ def soon(monkeypatch):
 
 
 def run(
-    jobs: list[Job], code: str, monkeypatch, *, slots=None, others=()
+    jobs: list[Job], code: str, monkeypatch, *, slots=None, other_jobs=()
 ) -> tuple[dict[str, str], str]:
     """Runs jobs, each of which is Python code; returns the states and what was said."""
     program = (sys.executable, '-S', '-c', CODE + code)
@@ -33,7 +33,7 @@ def run(
     slots = slots or [usable_cores()[:1]]
     stream = io.StringIO()
     display = progress.Display(stream)
-    runner = running.Runner(jobs, other_jobs=others, slots=slots, display=display)
+    runner = running.Runner(jobs, other_jobs=other_jobs, slots=slots, display=display)
     return runner.run(), stream.getvalue()
 
 
@@ -80,26 +80,26 @@ def test_a_run_is_pinned_and_the_sweep_is_not(tmp_path, monkeypatch):
     ],
 )
 def test_how_a_run_ended(code, state, words, tmp_path, monkeypatch):
-    states, said = run([job_of(tmp_path)], code, monkeypatch)
+    states, output = run([job_of(tmp_path)], code, monkeypatch)
     assert states == {'a_seed0': state}
-    assert words in said
+    assert words in output
 
 
 def test_a_run_that_is_done_is_not_started(tmp_path, monkeypatch):
     job = job_of(tmp_path)
     finish(job)
-    states, said = run([job], 'sys.exit(3)', monkeypatch)
+    states, output = run([job], 'sys.exit(3)', monkeypatch)
     assert states == {'a_seed0': 'done'}
-    assert 'started' not in said
+    assert 'started' not in output
 
 
 def test_a_stage_waits_for_the_one_before(tmp_path, monkeypatch):
     first = job_of(tmp_path)
     then = job_of(tmp_path, 'a_seed0_then', previous='a_seed0')
-    states, _ = run([then], 'sys.exit(3)', monkeypatch, others=[first])
+    states, _ = run([then], 'sys.exit(3)', monkeypatch, other_jobs=[first])
     assert states == {'a_seed0_then': 'waiting'}
     finish(first)
-    states, _ = run([then], 'sys.exit(3)', monkeypatch, others=[first])
+    states, _ = run([then], 'sys.exit(3)', monkeypatch, other_jobs=[first])
     assert states == {'a_seed0_then': 'failed'}
 
 
@@ -111,16 +111,16 @@ def test_the_cores_of_a_run_that_another_sweep_runs_are_left_to_it(
     finished = directories._warm_start_path(jobs[1])
     finished.mkdir(parents=True)
     (finished / 'commit.json').touch()
-    held = directories.Lock(jobs[0])
-    assert held.acquire()
-    held.note(usable_cores()[:1])
+    lock = directories.Lock(jobs[0])
+    assert lock.acquire()
+    lock.note(usable_cores()[:1])
     pause, slept = time.sleep, []
 
     def sleep(seconds):
         pause(0.2 if len(slept) < 3 else seconds)
         slept.append((tmp_path / 'b_seed0' / 'began').exists())
         if len(slept) == 3:
-            held.release()
+            lock.release()
 
     monkeypatch.setattr(running.time, 'sleep', sleep)
     code = '(place / "began").touch(); sys.exit(42)'
@@ -141,9 +141,9 @@ def test_a_run_that_starts_as_the_sweep_is_told_to_stop_is_told_too(
 
     monkeypatch.setattr(running.subprocess, 'Popen', start)
     code = 'import time; time.sleep(60)'
-    states, said = run([job_of(tmp_path)], code, monkeypatch)
+    states, output = run([job_of(tmp_path)], code, monkeypatch)
     assert states == {'a_seed0': 'failed'}
-    assert 'SIGTERM' in said
+    assert 'SIGTERM' in output
 
 
 def test_where_the_maker_of_a_warm_start_fails_another_makes_it(tmp_path, monkeypatch):
@@ -182,11 +182,11 @@ def test_an_error_of_the_sweep_stops_its_runs(tmp_path, monkeypatch):
 
 def test_a_warm_start_that_cannot_be_copied_is_made_again(tmp_path, monkeypatch):
     jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
-    kept = directories._warm_start_path(jobs[0])
-    kept.mkdir(parents=True)
-    (kept / 'commit.json').touch()
-    (kept / 'gone').symlink_to(tmp_path / 'nowhere')
-    states, said = run(jobs, 'sys.exit(42)', monkeypatch)
+    source = directories._warm_start_path(jobs[0])
+    source.mkdir(parents=True)
+    (source / 'commit.json').touch()
+    (source / 'gone').symlink_to(tmp_path / 'nowhere')
+    states, output = run(jobs, 'sys.exit(42)', monkeypatch)
     assert list(states.values()) == ['stopped', 'stopped']
-    assert 'b_seed0: the warm start of a_seed0 cannot be copied: ' in said
+    assert 'b_seed0: the warm start of a_seed0 cannot be copied: ' in output
     assert not list((tmp_path / 'b_seed0').rglob('0'))

@@ -31,7 +31,7 @@ def test_the_results_alone_rebuild_table_and_figure(finished, tmp_path):
     for name in ('fake.md', 'fake.png'):
         (tmp_path / 'results' / name).unlink()
     assert fakes.run(tmp_path) == 0
-    assert '  started' not in fakes.said(tmp_path)
+    assert '  started' not in fakes.output_of(tmp_path)
     assert fakes.results(tmp_path) == fakes.results(finished)
 
 
@@ -40,13 +40,13 @@ def test_no_other_sweep_can_add_results_while_the_table_is_made(
 ):
     monkeypatch.chdir(tiny.ROOT)
     shutil.copytree(finished / 'results', tmp_path / 'results')
-    made = []
+    tables = []
 
     def markdown(*_) -> str:
         lock = (tmp_path / 'results' / '.fake.lock').open('w')
         with lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        made.append(True)
+        tables.append(True)
         return 'made'
 
     monkeypatch.setattr(sweep.results, 'markdown', markdown)
@@ -55,7 +55,7 @@ def test_no_other_sweep_can_add_results_while_the_table_is_made(
         workdir=str(tmp_path / 'runs'),
         results=str(tmp_path / 'results'),
     )
-    assert (ended, made) == (0, [True])
+    assert (ended, tables) == (0, [True])
     assert (tmp_path / 'results' / 'fake.md').read_text() == 'made'
 
 
@@ -64,9 +64,9 @@ def test_a_sweep_goes_on_from_the_results_of_another_machine(finished, tmp_path)
     assert fakes.run(tmp_path) == 0
     shutil.rmtree(tmp_path / 'runs')
     fakes.write_sweep(tmp_path)
-    said = fakes.said(tmp_path)
+    output = fakes.output_of(tmp_path)
     assert fakes.run(tmp_path) == 0
-    assert fakes.said(tmp_path)[len(said) :].count('  started') == 3
+    assert fakes.output_of(tmp_path)[len(output) :].count('  started') == 3
     assert fakes.results(tmp_path) == fakes.results(finished)
 
 
@@ -144,17 +144,17 @@ def test_each_change_of_the_users_files_is_noticed(tmp_path):
         dataclasses.replace(make_job(tmp_path, f'a_seed{s}', seed=s), sources=sources)
         for s, sources in enumerate([{'a.py': '1', 'b.py': '2'}, {'a.py': '1'}])
     )
-    kept = SavedResults(tmp_path, 'x')
+    store = SavedResults(tmp_path, 'x')
     for job in (first, second):
         finish(job)
-    kept.add([first])
+    store.add([first])
     before = files_of(tmp_path)
-    for refuses in (kept.add, kept.attach):
+    for refuses in (store.add, store.attach):
         with pytest.raises(InputError, match=r"a_seed1: .* versions of \['b.py'\]"):
             refuses([second])
     assert files_of(tmp_path) == before
-    kept.add([dataclasses.replace(second, sources=first.sources)])
-    assert kept.seeds() == {0, 1}
+    store.add([dataclasses.replace(second, sources=first.sources)])
+    assert store.seeds() == {0, 1}
 
 
 def test_a_run_that_began_with_another_version_is_not_kept(tmp_path):
@@ -170,15 +170,15 @@ def test_a_run_that_began_with_another_version_is_not_kept(tmp_path):
 def test_results_without_digests_are_read_with_a_warning(tmp_path, monkeypatch):
     job, warnings = make_job(tmp_path), []
     finish(job)
-    kept = SavedResults(tmp_path, 'x')
-    kept.add([job])
+    store = SavedResults(tmp_path, 'x')
+    store.add([job])
     assert b'sources' not in files_of(tmp_path)['x.configs.json']
     monkeypatch.setattr(
         saved_results.logging, 'log_first_n', lambda *args: warnings.append(args)
     )
-    (attached,) = kept.attach([job])
+    (attached,) = store.attach([job])
     assert (bool(attached.saved_rows), warnings) == (True, [])
-    (attached,) = kept.attach([dataclasses.replace(job, sources={'a.py': '1'})])
+    (attached,) = store.attach([dataclasses.replace(job, sources={'a.py': '1'})])
     assert attached.saved_rows
     assert warnings[0][-1] == ['a.py']
 
@@ -186,28 +186,28 @@ def test_results_without_digests_are_read_with_a_warning(tmp_path, monkeypatch):
 def test_another_config_is_refused_that_began_before_there_were_results(tmp_path):
     first, second = (make_job(tmp_path, f'a_seed{s}', seed=s) for s in (0, 1))
     second = dataclasses.replace(second, config={'init': {}, 'loss': 2})
-    kept = SavedResults(tmp_path, 'x')
-    assert kept.attach([first]) == [first]
-    assert kept.attach([second]) == [second]
+    store = SavedResults(tmp_path, 'x')
+    assert store.attach([first]) == [first]
+    assert store.attach([second]) == [second]
     for job in (first, second):
         finish(job)
-    kept.add([first])
+    store.add([first])
     before = files_of(tmp_path)
     words = r'(?s)run a_seed1: .* loss: absent there, 2 now'
     with pytest.raises(InputError, match=words):
-        kept.add([second])
+        store.add([second])
     assert files_of(tmp_path) == before
 
 
 def test_a_stage_without_the_next_is_not_kept(tmp_path):
     first = make_job(tmp_path, last=False)
     then = make_job(tmp_path, 'a_seed0_then', previous='a_seed0')
-    kept = SavedResults(tmp_path, 'x')
+    store = SavedResults(tmp_path, 'x')
     finish(first)
-    kept.add([first, then])
+    store.add([first, then])
     assert not files_of(tmp_path)
     finish(then)
-    kept.add([first, then])
+    store.add([first, then])
     assert files_of(tmp_path).keys() == {'x.jsonl.gz', 'x.configs.json'}
 
 
@@ -273,7 +273,7 @@ def test_a_seed_that_is_not_whole_is_not_in_the_table_and_is_named(tmp_path):
         'the table lacks seeds=[1], because these are not done: '
         "['pass_at_k_seed1', 'pass_at_k_seed1_then']"
     )
-    assert fakes.said(tmp_path).count(words) == 1
+    assert fakes.output_of(tmp_path).count(words) == 1
     assert '0.' in fakes.results(tmp_path)['fake.md'].decode()
 
 
@@ -310,9 +310,9 @@ def test_results_that_cannot_be_kept_are_the_failure_of_their_run(
     words = "the results of these could not be kept: ['pass_at_k_seed0']"
     assert (words in out) == (times > 1)
     rows = read_rows(tmp_path / 'results' / 'fake.jsonl.gz')
-    kept = {row['run'] for row in rows}
-    assert {'pass_at_1_seed0', 'pass_at_1_seed1', 'pass_at_k_seed1'} <= kept
-    assert ('pass_at_k_seed0' in kept) == (times == 1)
+    saved_runs = {row['run'] for row in rows}
+    assert {'pass_at_1_seed0', 'pass_at_1_seed1', 'pass_at_k_seed1'} <= saved_runs
+    assert ('pass_at_k_seed0' in saved_runs) == (times == 1)
     if times == 1:
         assert fakes.results(tmp_path) == fakes.results(finished)
 
@@ -323,8 +323,8 @@ def test_what_killed_sweeps_left_of_their_writes_is_removed(tmp_path, main):
     for name in [*names, 'other.jsonl.gz']:
         (results / f'.{name}.abcd_123.unfinished').touch()
     assert main() == 0
-    left = [path.name for path in results.iterdir() if 'unfinished' in path.name]
-    assert left == ['.other.jsonl.gz.abcd_123.unfinished']
+    leftovers = [path.name for path in results.iterdir() if 'unfinished' in path.name]
+    assert leftovers == ['.other.jsonl.gz.abcd_123.unfinished']
 
 
 def test_the_lock_is_one_that_a_network_file_system_has(tmp_path, monkeypatch):
@@ -372,18 +372,18 @@ def test_sweeps_of_other_seeds_write_to_one_file(tmp_path):
     jobs = [make_job(tmp_path, f'a_seed{seed}', seed=seed) for seed in (0, 1, 2)]
     for job in jobs:
         finish(job, pass_at_1=job.run.seed / 10)
-    kept = SavedResults(tmp_path, 'x')
+    store = SavedResults(tmp_path, 'x')
     for job in reversed(jobs):
-        kept.add([job], of=job)
-    assert kept.seeds() == {0, 1, 2}
-    seen = kept.attach(jobs)
+        store.add([job], of=job)
+    assert store.seeds() == {0, 1, 2}
+    seen = store.attach(jobs)
     assert [{row['pass_at_1'] for row in job.saved_rows} for job in seen] == [
         {0.0},
         {0.1},
         {0.2},
     ]
     assert progress.line(seen[0], 'done', width=0).endswith('4/4')
-    kept.add(jobs)
+    store.add(jobs)
     names = [row['run'] for row in read_rows(tmp_path / 'x.jsonl.gz')]
     assert names == sorted(names)
     assert len(names) == 3 * 4

@@ -48,7 +48,7 @@ def list_tasks_with(member: str) -> str:
     [(MazeTask, EVERY), (LastDigit, ()), (LastDigitInCharacters, EVERY[:1])],
 )
 def test_a_task_has_the_abilities_that_it_defines(task, abilities):
-    assert tuple(each for each in EVERY if isinstance(task, each)) == abilities
+    assert tuple(ability for ability in EVERY if isinstance(task, ability)) == abilities
 
 
 @pytest.mark.parametrize('make', [setup.make_setup, plan._vocab_size])
@@ -82,8 +82,8 @@ def test_a_warm_start_needs_demonstrations_and_says_so_before_devices():
 def test_a_task_without_a_length_check_takes_any_length():
     config = config_of(LastDigitInCharacters, init__kind='scratch')
     sampling = dataclasses.replace(config.sampling, max_response_tokens=1)
-    made = tiny.make_setup(dataclasses.replace(config, sampling=sampling))
-    assert made.task == LastDigitInCharacters(NoParams())
+    setup = tiny.make_setup(dataclasses.replace(config, sampling=sampling))
+    assert setup.task == LastDigitInCharacters(NoParams())
 
 
 def test_a_task_without_a_drawing_has_none():

@@ -14,11 +14,11 @@ def test_a_file_and_a_folder_give_the_same_tasks(tmp_path):
     tasks = json.loads((tmp_path / 'training.json').read_text())
     for name, task in tasks.items():
         (folder / f'{name}.json').write_text(json.dumps(task))
-    found = arc_items.read_tasks(folder)
-    assert found == arc_items.read_tasks(tmp_path / 'training.json')
-    assert [task.name for task in found] == [f'{i:08x}' for i in range(12)]
-    assert [len(task.test) for task in found[:2]] == [2, 1]
-    assert found[1].examples == (
+    items = arc_items.read_tasks(folder)
+    assert items == arc_items.read_tasks(tmp_path / 'training.json')
+    assert [task.name for task in items] == [f'{i:08x}' for i in range(12)]
+    assert [len(task.test) for task in items[:2]] == [2, 1]
+    assert items[1].examples == (
         'Input:\n0 0\n0 1\nOutput:\n1 1\n1 2\n\nInput:\n0 1\n2 3\nOutput:\n1 2\n3 4'
     )
 

@@ -25,10 +25,10 @@ FILES = {
 
 def test_the_list_has_every_task_with_its_licence(capsys):
     command.main()
-    said = capsys.readouterr().out
-    assert [part.partition(':')[0] for part in said.split('\n\n')] == [*tasks.TASKS]
-    assert said.count('\n  licence   ') == len(tasks.TASKS)
-    assert 'git clone https://github.com/KOR-Bench/KOR-Bench' in said
+    output = capsys.readouterr().out
+    assert [part.partition(':')[0] for part in output.split('\n\n')] == [*tasks.TASKS]
+    assert output.count('\n  licence   ') == len(tasks.TASKS)
+    assert 'git clone https://github.com/KOR-Bench/KOR-Bench' in output
 
 
 @pytest.mark.parametrize('name', tasks.TASKS)
@@ -44,13 +44,13 @@ def test_the_example_of_a_task_has_a_problem_with_a_right_answer(
             monkeypatch.setitem(task.about.example, key, toy.PARAMS[key])
     if name == 'reasoning_gym':
         gym_toy.install(monkeypatch)
-    made = tasks.make_task(name, task.about.example)
-    problem = made.source('test', data_dir=str(tmp_path))[0]
+    example = tasks.make_task(name, task.about.example)
+    problem = example.source('test', data_dir=str(tmp_path))[0]
     text = command.show_problem(name, split='test', index=0, data_dir=str(tmp_path))
     assert text.startswith(f'--- {name}, test, problem 0 of ')
     assert f'\n\n--- prompt\n{problem.prompt.rstrip()}\n\n' in text
     response = text.partition('--- right answer\n')[2].strip()
-    assert made.verdict(problem, response).correct
+    assert example.verdict(problem, response).correct
 
 
 def test_a_problem_without_a_known_answer_is_shown_without(tmp_path, monkeypatch):

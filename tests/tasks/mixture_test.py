@@ -116,10 +116,10 @@ def test_demonstrations_are_right_and_verdicts_those_of_the_parts(splits):
 
 def test_the_failures_of_a_verifier_are_those_of_its_part_alone(splits, monkeypatch):
     task = mixture(**PARTS)
-    own = task.parts['puzzles'].verify
+    verify_puzzles = task.parts['puzzles'].verify
 
     def failing(problems, responses):
-        verdicts = own(problems, responses)
+        verdicts = verify_puzzles(problems, responses)
         failed = {'timeouts': np.ones_like(verdicts.correct)}
         return dataclasses.replace(verdicts, failures=failed)
 
@@ -162,8 +162,8 @@ def test_a_problem_of_two_tasks_lies_in_one_split_and_in_one_part(tmp_path, capl
     assert set(categories(train)) == {'mazes/3x3', 'mazes/4x4'}
     assert 'arc lacks 7 of 7 train problems' in caplog.text
     both = mixture(arc=parts['arc'], again=part('arc', arc_toy.PARAMS))
-    found = both.source('train', data_dir=str(tmp_path))
-    assert categories(found) == {'arc/training': 7}
+    problems = both.source('train', data_dir=str(tmp_path))
+    assert categories(problems) == {'arc/training': 7}
 
 
 def test_levels_with_weights_of_their_own_share_no_problem(directory):
@@ -182,14 +182,14 @@ def test_levels_with_weights_of_their_own_share_no_problem(directory):
 
 def test_training_draws_by_the_weights_of_the_parts(splits):
     task = mixture(**PARTS)
-    kept = read_problems(
+    problems = read_problems(
         splits['train'],
         lambda problem: list(problem.prompt.encode()),
         max_prompt_tokens=500,
         overlong='error',
     )
     weights = tasks.weights_of(task)
-    batches = make_batches(kept, num_prompts=4, seed=(0, 2), weights=weights)
+    batches = make_batches(problems, num_prompts=4, seed=(0, 2), weights=weights)
     drawn = itertools.chain(*(batches[step][0] for step in range(50)))
     shares = collections.Counter(p.category.partition('/')[0] for p in drawn)
     assert shares == {'mazes': 3 * 40, 'puzzles': 2 * 40}

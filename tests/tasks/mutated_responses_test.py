@@ -46,8 +46,8 @@ def mutations(rights: Sequence[str], *, seed: str) -> list[str]:
 
 def check(verdicts) -> int:
     """How many are right; a wrong one has a reason."""
-    assert all((each.error is None) == each.correct for each in verdicts)
-    return sum(each.correct for each in verdicts)
+    assert all((verdict.error is None) == verdict.correct for verdict in verdicts)
+    return sum(verdict.correct for verdict in verdicts)
 
 
 def check_all(judges, rights: Sequence[str], *, seed: str) -> None:
@@ -110,13 +110,13 @@ def test_no_response_to_korbench_breaks_its_rules(category):
     before = time.monotonic()
     verdicts = tasks.make_task('korbench', korbench.PARAMS).verify([problem], [texts])
     assert 0 < verdicts.correct.sum() < _COUNT / 2
-    assert check([task.official_verdict(problem, each) for each in texts]) > 0
+    assert check([task.official_verdict(problem, text) for text in texts]) > 0
     assert time.monotonic() - before < 900
 
 
 def test_no_answer_in_mathematics_breaks_its_rule():
     """All at once, because a worker judges many."""
-    golds = [each['answer'] for each in math.RECORDS['train']] + ['204', '(1,2)']
+    golds = [record['answer'] for record in math.RECORDS['train']] + ['204', '(1,2)']
     before = time.monotonic()
     for gold in golds:
         rights = [rf'So \boxed{{{gold}}}.', rf'\boxed{{1}} or \boxed{{ {gold} }}']

@@ -178,5 +178,5 @@ def test_a_letter_before_a_text_is_split_from_it(answer, split):
 
 
 def test_letters_inside_the_text_of_a_choice_are_no_other_choices():
-    named = options.first_choice('**B. A sea**\n\nIt is so.', ['The sky', 'A sea'])
-    assert named == {'B'}
+    letters = options.first_choice('**B. A sea**\n\nIt is so.', ['The sky', 'A sea'])
+    assert letters == {'B'}

@@ -27,11 +27,11 @@ def test_a_split_has_the_problems_that_its_hash_names(name, tmp_path):
     toy.write(tmp_path, copies=40)
     shares = {'train_percent': 60, 'validation_percent': 20}
     task = tasks.make_task(name, toy.PARAMS | shares)
-    found = {s: task.source(s, data_dir=str(tmp_path)) for s in task.splits}
-    hashes = {s: {task.content_hash(p) for p in found[s]} for s in found}
+    by_split = {s: task.source(s, data_dir=str(tmp_path)) for s in task.splits}
+    hashes = {s: {task.content_hash(p) for p in by_split[s]} for s in by_split}
     assert sum(map(len, hashes.values())) == len(set.union(*hashes.values())) == 80
-    assert len(found['train']) > len(found['test']) > 5
-    assert [p.id for p in found['test']] == list(range(len(found['test'])))
+    assert len(by_split['train']) > len(by_split['test']) > 5
+    assert [p.id for p in by_split['test']] == list(range(len(by_split['test'])))
 
 
 PROMPTS = {
@@ -88,13 +88,13 @@ def test_pictures_stand_in_the_prompt_in_their_order(name, tmp_path):
     toy.write(tmp_path, more=(toy.CHOICE | record,))
     toy.write_pictures(tmp_path / 'images')
     task = tasks.make_task(name, toy.PARAMS)
-    *others, problem = task.source('test', data_dir=str(tmp_path))
+    *other_problems, problem = task.source('test', data_dir=str(tmp_path))
     assert problem.prompt.startswith(text)
     numbers = '1' if name == 'mathvision' else '2131'
     images = tuple(f'{tmp_path}/images/{n}.png' for n in numbers)
     assert problem.images == images
     assert problem.prompt.count('<image>') == len(images)
-    assert not any(other.images for other in others)
+    assert not any(other.images for other in other_problems)
     toy.write(tmp_path, more=(toy.CHOICE | record | absent,))
     with pytest.raises(ValueError, match=f'line 3: {message}'):
         task.source('test', data_dir=str(tmp_path))
@@ -287,8 +287,10 @@ def test_a_hundred_thousand_mutations_raise_nothing(name):
             for judge in (task.verdict, task.official_verdict):
                 judge(problems[0], text), judge(problems[1], text)
     if name == 'mathvision':
-        made = tasks.make_task(name, toy.PARAMS)
-        made.verify(problems, [texts[i : i + 2000] for i in range(0, 8000, 2000)])
+        official_task = tasks.make_task(name, toy.PARAMS)
+        official_task.verify(
+            problems, [texts[i : i + 2000] for i in range(0, 8000, 2000)]
+        )
         for text in texts[:1000]:
             task.official_verdict(problems[2], text)
 
@@ -301,15 +303,15 @@ def test_no_answer_runs_code_from_a_thread(name, record, tmp_path):
     answers = [payload.format(path=path) for payload in PAYLOADS]
     responses = [*answers, *(rf'\boxed{{{answer}}}' for answer in answers)]
     responses.append(f'The answer is {record["answer"]}.')
-    found = {}
+    by_rule = {}
 
     def judge():
         for rule in (task.verdict, task.official_verdict):
-            found[rule.__name__] = [rule(problem, text).correct for text in responses]
+            by_rule[rule.__name__] = [rule(problem, text).correct for text in responses]
 
     thread = threading.Thread(target=judge)
     thread.start()
     thread.join(120)
     wanted = [False] * 2 * len(PAYLOADS) + [True]
-    assert found == {'verdict': wanted, 'official_verdict': wanted}
+    assert by_rule == {'verdict': wanted, 'official_verdict': wanted}
     assert not path.exists()

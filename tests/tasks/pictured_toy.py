@@ -19,12 +19,12 @@ OPEN = CHOICE | {'question': 'How many has a pentagon?', 'options': [], 'answer'
 
 def write(directory: pathlib.Path, *, copies: int = 1, more: tuple = ()) -> None:
     """Writes both records; each further copy has a number behind its question."""
-    found = [
+    records = [
         record | {'question': f'{record["question"]} {i or ""}'}
         for i in range(copies)
         for record in (CHOICE, OPEN)
     ]
-    text = ''.join(json.dumps(record) + '\n' for record in [*found, *more])
+    text = ''.join(json.dumps(record) + '\n' for record in [*records, *more])
     (directory / 'records.jsonl').write_text(text)
 
 

@@ -29,7 +29,7 @@ def test_what_cannot_be_read_is_named(tmp_path, content, message):
 def test_equal_problems_differ_in_blanks_and_capitals_at_most():
     digest = records.content_hash('Find $x$.', 'b')
     assert records.content_hash(' find\n$X$. ', 'B') == digest
-    others = [('Find $x$. b',), ('Find $x.$', 'b'), ('b', 'Find $x$.')]
-    assert len({records.content_hash(*parts) for parts in others} | {digest}) == 4
+    variants = [('Find $x$. b',), ('Find $x.$', 'b'), ('b', 'Find $x$.')]
+    assert len({records.content_hash(*parts) for parts in variants} | {digest}) == 4
     # A response may hold half a character.
     assert records.content_hash('\ud800') != records.content_hash('')

@@ -310,6 +310,6 @@ def test_a_part_of_a_mixture_may_be_records(tmp_path):
         },
     )
     problems = mixture.source('train', data_dir=str(tmp_path))
-    mine = [p for p in problems if p.category.startswith('mine')][:1]
-    verdicts = mixture.verify(mine, [['0', '00']])
+    chosen = [p for p in problems if p.category.startswith('mine')][:1]
+    verdicts = mixture.verify(chosen, [['0', '00']])
     np.testing.assert_array_equal(verdicts.rewards, [[1.0, 0.5]])

@@ -49,9 +49,9 @@ def test_a_local_file_is_read_by_its_suffix(tmp_path):
     (tmp_path / 'b.json').write_text(json.dumps(_RECORDS))
     _parquet(tmp_path / 'c.parquet', _RECORDS)
     for name in ('a.jsonl', 'b.json', 'c.parquet'):
-        found = sources.read(name, data_dir=str(tmp_path))
-        assert found.records == list(enumerate(_RECORDS, start=1))
-        assert found.label == name[0]
+        source = sources.read(name, data_dir=str(tmp_path))
+        assert source.records == list(enumerate(_RECORDS, start=1))
+        assert source.label == name[0]
         assert sources.read(str(tmp_path / name), data_dir='/x').records
 
 
@@ -62,9 +62,9 @@ def test_a_file_of_the_hub_comes_from_its_cache(cache, suffix, revision, tmp_pat
     contents = {'jsonl': _LINES, 'json': json.dumps(_RECORDS).encode(), 'parquet': rows}
     _store(cache, f'data/train.{suffix}', contents[suffix])
     name = f'hf://datasets/some/maths@{revision}/data/train.{suffix}'
-    found = sources.read(name, data_dir='/absent')
-    assert [record for _, record in found.records] == _RECORDS
-    assert (found.label, found.name) == ('train', name)
+    source = sources.read(name, data_dir='/absent')
+    assert [record for _, record in source.records] == _RECORDS
+    assert (source.label, source.name) == ('train', name)
 
 
 def test_a_run_trains_on_a_file_of_the_hub(cache, tmp_path):
@@ -72,8 +72,8 @@ def test_a_run_trains_on_a_file_of_the_hub(cache, tmp_path):
     toy.write(tmp_path)
     files = ('hf://datasets/some/maths@main/train.jsonl',)
     params = MathTask.Params(**toy.PARAMS | {'train_files': files})
-    found = MathTask(params).source('train', data_dir=str(tmp_path))
-    assert [p.data['answer'] for p in found] == ['1', '2']
+    problems = MathTask(params).source('train', data_dir=str(tmp_path))
+    assert [p.data['answer'] for p in problems] == ['1', '2']
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def prepared(tmp_path_factory):
 def test_a_split_of_a_tfds_data_set_is_read_as_plain_values(prepared, monkeypatch):
     monkeypatch.setattr(sources, '_CHUNK', 4)
     sources._tfds_records.cache_clear()
-    found = sources.read('tfds://school_maths/1.0.0/train', data_dir=str(prepared))
+    source = sources.read('tfds://school_maths/1.0.0/train', data_dir=str(prepared))
     wanted = [
         {'problem': f'é {i}', 'id': i, 'parts': {'answer': str(i)}} for i in range(6)
     ]
-    assert [record for _, record in found.records] == wanted
-    assert type(found.records[0][1]['id']) is int
+    assert [record for _, record in source.records] == wanted
+    assert type(source.records[0][1]['id']) is int
     assert 'tensorflow' not in sys.modules
-    assert (found.label, found.unit) == ('school_maths_train', 'record')
+    assert (source.label, source.unit) == ('school_maths_train', 'record')
     name = f'tfds://{prepared}/school_maths/1.0.0/test'
     assert len(sources.read(name, data_dir='/x').records) == 2
 
@@ -169,9 +169,9 @@ def test_a_run_trains_on_a_tfds_data_set(prepared):
         'answer_field': 'parts.answer',
     }
     task = MathTask(MathTask.Params(**params))
-    found = task.source('train', data_dir=str(prepared))
-    assert [p.data['answer'] for p in found] == list('012345')
-    assert found[3].data == {'problem': 'é 3', 'answer': '3', 'id': '3'}
+    problems = task.source('train', data_dir=str(prepared))
+    assert [p.data['answer'] for p in problems] == list('012345')
+    assert problems[3].data == {'problem': 'é 3', 'answer': '3', 'id': '3'}
 
 
 def test_a_tfds_data_set_that_cannot_be_used_is_named(prepared, tmp_path):

@@ -90,10 +90,10 @@ def test_a_task_without_parameters_takes_none(monkeypatch):
 
 def test_other_pictures_make_another_problem():
     problem = Problem(0, 'which?', {}, 'c', images=(b'x',))
-    others = [
+    variants = [
         dataclasses.replace(problem, images=x) for x in ((), (b'y',), (b'x',) * 2)
     ]
-    hashes = {LastDigit.content_hash(x) for x in (problem, *others)}
+    hashes = {LastDigit.content_hash(x) for x in (problem, *variants)}
     assert len(hashes) == 4
     again = dataclasses.replace(problem, id=1, category='d')
     assert LastDigit.content_hash(again) in hashes

@@ -98,14 +98,14 @@ def test_the_largest_numbers_take_no_time():
 
 
 def test_expressions_are_found_or_proved_absent():
-    found = {}
+    by_numbers = {}
     for numbers in itertools.combinations_with_replacement(range(1, 5), 4):
-        text = found[numbers] = expressions.find(numbers, 24)
+        text = by_numbers[numbers] = expressions.find(numbers, 24)
         if text:
             value = expressions.evaluate(text)
             assert (value.result, sorted(value.numbers)) == (24, sorted(numbers))
-    assert found[1, 1, 1, 1] is None
-    assert found[1, 2, 3, 4]
+    assert by_numbers[1, 1, 1, 1] is None
+    assert by_numbers[1, 2, 3, 4]
     # Only with fractions.
     assert expressions.find((3, 3, 8, 8), 24)
     assert expressions.find((1, 1, 1, 2), 24) is None

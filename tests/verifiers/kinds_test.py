@@ -17,8 +17,8 @@ def boxed(answer):
 @pytest.fixture(scope='module')
 def pool():
     settings = {'deadline_s': 30.0, 'memory_bytes': 2**31}
-    with Pool(mathematics.EQUALITY, workers=2, **settings) as made:
-        yield made
+    with Pool(mathematics.EQUALITY, workers=2, **settings) as workers:
+        yield workers
 
 
 @pytest.mark.parametrize('kind', ALL)

@@ -47,10 +47,10 @@ def boxed(answer):
 @pytest.fixture(scope='module')
 def pool():
     settings = {'deadline_s': 1.0, 'memory_bytes': 2**30}
-    with Pool(mathematics.EQUALITY, workers=2, **settings) as made:
+    with Pool(mathematics.EQUALITY, workers=2, **settings) as workers:
         # The first answer takes longest; it must not be one that a test is about.
-        made.judge([(r'\sqrt{8}', r'2\sqrt{2}')] * 2)
-        yield made
+        workers.judge([(r'\sqrt{8}', r'2\sqrt{2}')] * 2)
+        yield workers
 
 
 @pytest.fixture(scope='module')
@@ -61,8 +61,8 @@ def slow_pool():
     """
     with Pool(
         mathematics.EQUALITY, workers=2, deadline_s=30.0, memory_bytes=2**31
-    ) as made:
-        yield made
+    ) as workers:
+        yield workers
 
 
 def test_the_last_box_decides(slow_pool):
@@ -133,11 +133,11 @@ def test_every_right_answer_of_the_benchmarks_is_accepted(shared_dir, slow_pool,
         verdicts = mathematics.judge(golds, responses, pool=slow_pool)
         wrong = [gold for gold, v in zip(golds, verdicts, strict=True) if not v.correct]
         assert (len(golds), wrong) == (60 if 'aime' in names[0] else 200, [])
-    others = golds[1:] + golds[:1]
+    shifted = golds[1:] + golds[:1]
     verdicts = mathematics.judge(
-        golds, [boxed(gold) for gold in others], pool=slow_pool
+        golds, [boxed(gold) for gold in shifted], pool=slow_pool
     )
-    repeats = sum(a == b for a, b in zip(golds, others, strict=True))
+    repeats = sum(a == b for a, b in zip(golds, shifted, strict=True))
     assert sum(v.correct for v in verdicts) <= repeats + 1
 
 
@@ -171,15 +171,15 @@ def test_the_pool_alone_holds_what_would_be_refused(pool, name, monkeypatch):
 def test_adversarial_answers_are_wrong_from_a_thread(pool):
     names = ('a tower', 'a binomial', '150 braces', 'a matrix of 40 by 40')
     responses = [boxed(ADVERSARIAL[name]) for name in names] + [boxed('203+1')]
-    found = []
+    verdicts = []
     thread = threading.Thread(
-        target=lambda: found.extend(
+        target=lambda: verdicts.extend(
             mathematics.judge(['204'] * 5, responses, pool=pool)
         )
     )
     thread.start()
     thread.join(60)
-    assert [v.correct for v in found] == [False] * 4 + [True]
+    assert [v.correct for v in verdicts] == [False] * 4 + [True]
 
 
 def test_no_answer_runs_code(pool, tmp_path):

@@ -16,8 +16,8 @@ _EVERY = 60
 @pytest.fixture(scope='module')
 def pool():
     settings = {'deadline_s': 30.0, 'memory_bytes': 2**31, 'max_failure_share': 1.0}
-    with Pool(mathematics.EQUALITY, workers=2, **settings) as made:
-        yield made
+    with Pool(mathematics.EQUALITY, workers=2, **settings) as workers:
+        yield workers
 
 
 def failures(golds, changes, *, right, pool):

@@ -28,8 +28,8 @@ def make_pool(**changes):
 
 @pytest.fixture
 def pool():
-    with make_pool() as made:
-        yield made
+    with make_pool() as workers:
+        yield workers
 
 
 def pids(pool):

@@ -91,7 +91,7 @@ def test_parts_are_read_as_the_whole_is():
 
 
 @pytest.mark.parametrize(
-    ('text', 'whole'),
+    ('text', 'is_read'),
     [
         ('(1,2)', True),
         (r'(1,\int x)', False),
@@ -106,9 +106,9 @@ def test_parts_are_read_as_the_whole_is():
         ('[' * 30 + '1' + ']' * 30, False),
     ],
 )
-def test_a_form_is_read_if_all_its_parts_are(text, whole):
-    assert forms.is_read(read(text)) is whole
-    assert not whole or not forms.is_deep(read(text))
+def test_a_form_is_read_if_all_its_parts_are(text, is_read):
+    assert forms.is_read(read(text)) is is_read
+    assert not is_read or not forms.is_deep(read(text))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from passk_jax.verifiers.tokens import UnreadableError
 from passk_jax.verifiers.trees import Apply, Number
 
 
-def shown(tree):
+def render(tree):
     if isinstance(tree, Number):
         return str(tree.value)
     if isinstance(tree, Apply):
-        return f'{tree.operation}({",".join(map(shown, tree.arguments))})'
+        return f'{tree.operation}({",".join(map(render, tree.arguments))})'
     return tree.name
 
 
@@ -68,7 +68,7 @@ def test_a_text_has_this_tree(text, tree):
         with pytest.raises(UnreadableError):
             parse(text)
     else:
-        assert shown(parse(text)) == tree
+        assert render(parse(text)) == tree
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ def wait_for(worker):
 
 @pytest.fixture
 def worker():
-    made = WorkerProcess(
+    process = WorkerProcess(
         'tests.verifiers.judged:judge', memory_bytes=2**29, start_deadline_s=60.0
     )
-    yield made
-    made.kill()
+    yield process
+    process.kill()
 
 
 def test_a_worker_is_idle_between_tasks(worker):
@@ -70,14 +70,16 @@ def test_a_worker_finds_its_function_below_a_directory_with_a_colon(
     (tmp_path / '12:30').mkdir()
     (tmp_path / '12:30' / 'judge_there.py').write_text('def judge(a, b): return a == b')
     monkeypatch.syspath_prepend(str(tmp_path / '12:30'))
-    made = WorkerProcess('judge_there:judge', memory_bytes=2**29, start_deadline_s=60.0)
+    process = WorkerProcess(
+        'judge_there:judge', memory_bytes=2**29, start_deadline_s=60.0
+    )
     try:
-        assert wait_for(made) is None
-        assert made.started
-        made.send(('a', 'a'), 20.0)
-        assert wait_for(made) == ('returned', True)
+        assert wait_for(process) is None
+        assert process.started
+        process.send(('a', 'a'), 20.0)
+        assert wait_for(process) == ('returned', True)
     finally:
-        made.kill()
+        process.kill()
 
 
 BEGINS = '7 (a) b) S ' + ' '.join(['1'] * 19 + ['4096'] + ['1'] * 26 + ['0', '0'])
@@ -98,7 +100,9 @@ def test_a_process_that_begins_a_program_ends_too(worker, tmp_path, monkeypatch)
     """Its environment is empty at first; that of others may stay so."""
     wait_for(worker)
     late = process_in(tmp_path, environ='', stat=BEGINS)
-    others = [process_in(tmp_path, environ='', stat=stat) for stat in (PLAIN, KERNEL)]
+    processes = [
+        process_in(tmp_path, environ='', stat=stat) for stat in (PLAIN, KERNEL)
+    ]
     mark = f'A=1\0{worker_process._MARK}={worker._mark}\0'
     monkeypatch.setattr(worker_process, '_PROCESSES', tmp_path)
     timer = threading.Timer(
@@ -108,8 +112,8 @@ def test_a_process_that_begins_a_program_ends_too(worker, tmp_path, monkeypatch)
     try:
         worker.kill()
         assert late.wait(10) == -signal.SIGKILL
-        assert [other.poll() for other in others] == [None, None]
+        assert [other.poll() for other in processes] == [None, None]
     finally:
-        for process in (late, *others):
+        for process in (late, *processes):
             process.kill()
             process.wait()

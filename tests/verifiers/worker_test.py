@@ -19,7 +19,9 @@ def talk(*requests, function=JUDGE, memory_bytes=2**29):
             function,
             str(memory_bytes),
         ],
-        input=''.join(json.dumps([i, *each]) + '\n' for i, each in enumerate(requests)),
+        input=''.join(
+            json.dumps([i, *request]) + '\n' for i, request in enumerate(requests)
+        ),
         capture_output=True,
         text=True,
         check=False,

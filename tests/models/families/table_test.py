@@ -18,19 +18,23 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     config = getattr(transformers, family.architecture).config_class
     assert config.model_type == name
     # Each named field is one of theirs: a misspelt one would never refuse a file.
-    theirs = config().get_text_config()
-    known = vars(theirs).keys() | {'pretraining_tp', 'use_mrope', 'max_window_layers'}
+    reference = config().get_text_config()
+    fields = vars(reference).keys() | {
+        'pretraining_tp',
+        'use_mrope',
+        'max_window_layers',
+    }
     # transformers 5.17 does not know it in every family.
-    known |= {'output_router_logits'}
+    fields |= {'output_router_logits'}
     # Older spellings, which they convert.
-    known |= {'sliding_window_pattern', 'rope_local_base_freq'}
-    known |= theirs.attribute_map.keys()
+    fields |= {'sliding_window_pattern', 'rope_local_base_freq'}
+    fields |= reference.attribute_map.keys()
     # Fields that only published files have.
-    known |= {'norm_topk_prob'} if parts else set()
+    fields |= {'norm_topk_prob'} if parts else set()
     stated = family.fixed.keys() | family.window_fields | family.inert
-    assert stated | {*family.sizes.values(), *family.synonyms} <= known
+    assert stated | {*family.sizes.values(), *family.synonyms} <= fields
     if parts:
-        assert theirs.model_type == parts.text_type
+        assert reference.model_type == parts.text_type
         tower = config().vision_config
         assert tower.model_type == parts.vision_types[0]
         assert {*parts.sizes.values(), *parts.fixed} <= vars(tower).keys()

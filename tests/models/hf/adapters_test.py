@@ -62,13 +62,13 @@ def test_peft_reads_what_we_write(family, tmp_path):
     model = make_model(family, tmp_path)
     policy, params = read(tmp_path / 'base')
     write(policy, params, tmp_path / 'ours')
-    theirs = peft.PeftModel.from_pretrained(model, tmp_path / 'ours').eval()
-    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 2e-5
+    peft_model = peft.PeftModel.from_pretrained(model, tmp_path / 'ours').eval()
+    assert hf_oracle.logits_error(peft_model, policy, params, prompts()) < 2e-5
     merged = merge(params, LORA, 'float32')
-    whole = theirs.merge_and_unload()
-    assert hf_oracle.logits_error(whole, policy.base, merged, prompts()) < 2e-5
+    merged_model = peft_model.merge_and_unload()
+    assert hf_oracle.logits_error(merged_model, policy.base, merged, prompts()) < 2e-5
     base = {k: x for k, x in params.items() if not is_adapter(k)}
-    assert hf_oracle.logits_error(whole, policy, base, prompts()) > 0.1
+    assert hf_oracle.logits_error(merged_model, policy, base, prompts()) > 0.1
 
 
 @pytest.mark.parametrize('family', slow_values(FAMILIES, quick=['qwen2_5_vl']))
@@ -83,8 +83,8 @@ def test_the_targets_name_the_adapted_matrices_alone(targets, family, tmp_path):
     stored = safetensors.numpy.load_file(tmp_path / 'ours/adapter_model.safetensors')
     ends = tuple(f'.{target}' for target in fields['target_modules'])
     # As PEFT finds them.
-    found = {name for name, _ in model.named_modules() if f'.{name}'.endswith(ends)}
-    names = {f'base_model.model.{x}.lora_{y}.weight' for x in found for y in 'AB'}
+    modules = {name for name, _ in model.named_modules() if f'.{name}'.endswith(ends)}
+    names = {f'base_model.model.{x}.lora_{y}.weight' for x in modules for y in 'AB'}
     assert stored.keys() == names
     mesh = hf_oracle.one_device()
     assert adapters.load_adapters(policy, str(tmp_path / 'ours'), mesh)
@@ -111,18 +111,18 @@ def test_we_read_what_peft_writes(family, tmp_path):
     config = peft.LoraConfig(
         r=5, lora_alpha=8, target_modules=['q_proj', 'down_proj', 'o_proj']
     )
-    theirs = peft.get_peft_model(model, config).eval()
+    peft_model = peft.get_peft_model(model, config).eval()
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for name, x in theirs.named_parameters():
+        for name, x in peft_model.named_parameters():
             if 'lora_' in name:
                 x.copy_(0.3 * torch.randn(x.shape, generator=generator))
-    theirs.save_pretrained(tmp_path / 'theirs')
+    peft_model.save_pretrained(tmp_path / 'theirs')
     lora = Lora(5, 8.0, ('down_proj', 'q_proj', 'o_proj'))
     policy, params = read(tmp_path / 'base', lora)
     mesh = hf_oracle.one_device()
     params |= adapters.load_adapters(policy, str(tmp_path / 'theirs'), mesh)
-    assert hf_oracle.logits_error(theirs, policy, params, prompts()) < 2e-5
+    assert hf_oracle.logits_error(peft_model, policy, params, prompts()) < 2e-5
 
 
 @pytest.mark.parametrize('shape', [(1, 1, 1, 1), (1, 2, 1, 2)])

@@ -242,14 +242,14 @@ def test_a_size_is_never_transformers_own(size, config, tmp_path):
 
 
 def test_the_fields_themselves_will_do_where_there_is_no_file(tmp_path):
-    given = QWEN3 | {'rope_scaling': YARN}
-    before = copy.deepcopy(given)
-    source = write(tmp_path, given)
-    assert read(given) == read(source)
-    assert hf_config.position_limit(given) == hf_config.position_limit(source)
-    assert given == before
+    fields = QWEN3 | {'rope_scaling': YARN}
+    before = copy.deepcopy(fields)
+    source = write(tmp_path, fields)
+    assert read(fields) == read(source)
+    assert hf_config.position_limit(fields) == hf_config.position_limit(source)
+    assert fields == before
     with pytest.raises(ValueError, match=r"config\.json: model_type='gpt2'"):
-        read(given | {'model_type': 'gpt2'})
+        read(fields | {'model_type': 'gpt2'})
 
 
 @pytest.mark.parametrize(
@@ -328,9 +328,9 @@ def test_what_is_written_is_read_back_as_it_was(family, rope, tmp_path):
     source = str(tmp_path)
     assert read(source, family=family) == arch
     assert hf_config.position_limit(source) >= 100_001
-    theirs = transformers.AutoConfig.from_pretrained(source).get_text_config()
-    assert (theirs.eos_token_id, theirs.pad_token_id) == ([1, 2], 0)
-    assert str(theirs.dtype).endswith('bfloat16')
+    reference = transformers.AutoConfig.from_pretrained(source).get_text_config()
+    assert (reference.eos_token_id, reference.pad_token_id) == ([1, 2], 0)
+    assert str(reference.dtype).endswith('bfloat16')
 
 
 def test_an_architecture_that_the_family_has_not_is_not_written():
@@ -351,8 +351,8 @@ def test_what_transformers_saves_is_read(family, rope, tmp_path):
     config = hf_oracle.make_model(family, rope=rope).config
     config.save_pretrained(tmp_path)
     arch = read(str(tmp_path))
-    whole = next(layer for layer in arch.layers if not layer.window)
-    assert (whole.rope.kind, whole.rope.theta) == (rope, 1e3)
+    unwindowed = next(layer for layer in arch.layers if not layer.window)
+    assert (unwindowed.rope.kind, unwindowed.rope.theta) == (rope, 1e3)
     assert arch.num_kv_heads == config.get_text_config().num_key_value_heads
 
 
@@ -395,6 +395,6 @@ def test_olmo3_states_the_base_of_each_kind_of_layer(tmp_path, far, near):
     )
     (tmp_path / 'config.json').write_text(json.dumps(fields))
     assert read(str(tmp_path), family='olmo3').layers == layers
-    theirs = transformers.AutoConfig.from_pretrained(tmp_path).rope_parameters
-    assert theirs['sliding_attention']['rope_theta'] == near
-    assert theirs['full_attention']['rope_theta'] == far.theta
+    parameters = transformers.AutoConfig.from_pretrained(tmp_path).rope_parameters
+    assert parameters['sliding_attention']['rope_theta'] == near
+    assert parameters['full_attention']['rope_theta'] == far.theta

@@ -114,8 +114,8 @@ def test_what_vllm_reads_otherwise_is_said(tmp_path, caplog):
 @pytest.mark.parametrize('config', [QWEN2, QWEN3, LLAMA])
 def test_what_transformers_saves_in_full_is_read(tmp_path, config):
     arch = read_arch(tmp_path, config)
-    whole = transformers.AutoConfig.from_pretrained(tmp_path)
-    text = whole.to_json_string(use_diff=False)
+    saved = transformers.AutoConfig.from_pretrained(tmp_path)
+    text = saved.to_json_string(use_diff=False)
     (tmp_path / 'config.json').write_text(text)
     fields = json.loads(text)
     assert fields.keys() > {'chunk_size_feed_forward', 'is_encoder_decoder'}

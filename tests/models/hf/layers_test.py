@@ -49,9 +49,9 @@ def test_any_family_may_say_that_no_layer_has_a_window():
         with pytest.raises(ValueError, match='does not know: layer_types='):
             read(config | {'layer_types': [SLIDING] * layers})
     # transformers ignores the field here and keeps the window.
-    said = {'sliding_window': 8, 'layer_types': [FULL] * MISTRAL['num_hidden_layers']}
+    fields = {'sliding_window': 8, 'layer_types': [FULL] * MISTRAL['num_hidden_layers']}
     with pytest.raises(ValueError, match='does not know: layer_types='):
-        read(MISTRAL | said)
+        read(MISTRAL | fields)
 
 
 def test_an_absent_window_of_mistral_is_as_transformers_has_it():

@@ -103,8 +103,8 @@ def test_where_files_were_flat_either_field_ties_the_head(outer, inner):
     if inner is None:
         fields['text_config'].pop('tie_word_embeddings', None)
     have = read(fields).tie_embeddings
-    theirs = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
-    assert have == bool(theirs.tie_word_embeddings) == bool(outer or inner)
+    reference = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
+    assert have == bool(reference.tie_word_embeddings) == bool(outer or inner)
 
 
 @pytest.mark.parametrize('model', [SMALL, MOE, WINDOWED])
@@ -120,8 +120,8 @@ def test_what_is_written_is_read_back(model):
     )
     assert {'text_config', 'vision_config'} <= fields.keys()
     assert read(fields) == arch
-    theirs = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
-    assert theirs.vision_config.hidden_size == arch.vision.embed_dim
+    reference = transformers.AutoConfig.for_model(**copy.deepcopy(fields))
+    assert reference.vision_config.hidden_size == arch.vision.embed_dim
 
 
 @pytest.mark.parametrize('outer', [True, False, None])
@@ -218,7 +218,7 @@ def test_what_the_network_does_not_honor_is_refused(words):
     assert '\n' not in str(error.value)
 
 
-OTHERS = {
+UNSUPPORTED = {
     'norm_topk_prob=False; only True': (MOE, {'text_config__norm_topk_prob': False}),
     'mlp_only_layers=[3]; only []': (MOE, {'text_config__mlp_only_layers': [3]}),
     'sliding_window=4; only None': (MOE, {'text_config__sliding_window': 4}),
@@ -273,9 +273,9 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize('words', OTHERS)
+@pytest.mark.parametrize('words', UNSUPPORTED)
 def test_what_other_families_do_not_honor_is_refused(words):
-    model, changes = OTHERS[words]
+    model, changes = UNSUPPORTED[words]
     with pytest.raises(ValueError, match=re.escape(words)) as error:
         read(changed(model, **changes))
     assert '\n' not in str(error.value)

@@ -61,7 +61,7 @@ TWO_KINDS = {
     'layer_types': ['sliding_attention', 'full_attention'],
     'sliding_window': 4,
 }
-OWN_SIZES: dict[str, dict[str, Any]] = {
+FAMILY_SIZES: dict[str, dict[str, Any]] = {
     'qwen3_moe': EXPERTS,
     'qwen3_vl_moe': EXPERTS,
     'gemma3_text': TWO_KINDS | {'query_pre_attn_scalar': 12},
@@ -80,7 +80,7 @@ VISION = {
     'out_hidden_size': 32,
 }
 DEEPSTACK = {'num_position_embeddings': 36, 'deepstack_visual_indexes': [0, 2]}
-OWN_VISION: dict[str, dict[str, Any]] = {
+FAMILY_VISION: dict[str, dict[str, Any]] = {
     'qwen2_5_vl': {'window_size': 19, 'fullatt_block_indexes': [1]},
     'qwen3_vl': DEEPSTACK,
     'qwen3_vl_moe': DEEPSTACK,
@@ -116,19 +116,19 @@ def make_model(
     # Without the field, transformers gives Mistral a window.
     windows = {'sliding_window': None} if family == 'mistral' else {}
     layers = sizes.get('num_hidden_layers', _SIZES['num_hidden_layers'])
-    own_sizes = {
+    family_sizes = {
         name: (layers * value)[:layers] if isinstance(value, list) else value
-        for name, value in OWN_SIZES.get(family, {}).items()
+        for name, value in FAMILY_SIZES.get(family, {}).items()
     }
     parts = FAMILIES[family]
-    fields = _SIZES | own_sizes | windows | sizes
+    fields = _SIZES | family_sizes | windows | sizes
     fields['rope_parameters'] = stated = rope_parameters(family, rope, theta)
     if parts.vision:
         sections = list(equal_sections(fields['head_dim']))
         stated['mrope_section'] = sections
         if parts.vision.interleaved:
             stated['mrope_interleaved'] = True
-        vision = VISION | OWN_VISION[family]
+        vision = VISION | FAMILY_VISION[family]
         vision['out_hidden_size'] = fields['hidden_size']
         vision |= fields.pop('vision_config', {})
         fields = {
@@ -247,11 +247,11 @@ def logits_error(
     prompts: Prompts,
 ) -> float:
     """The largest difference at any token of any prompt."""
-    theirs = their_logits(model, left_padded(prompts))
+    expected = their_logits(model, left_padded(prompts))
     ours = np.asarray(our_logits(policy, params, prompts))
     S = ours.shape[1]
     errors = [
-        np.abs(ours[row, :length] - theirs[row, S - length :]).max()
+        np.abs(ours[row, :length] - expected[row, S - length :]).max()
         for row, length in enumerate(np.asarray(prompts.lengths))
     ]
     return max(errors)

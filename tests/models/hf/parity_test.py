@@ -99,8 +99,8 @@ def test_responses_have_their_log_probs_and_entropies(pair, prompts, responses):
             model, {'input_ids': ids, 'attention_mask': mask}
         )
         dist = torch.tensor(logits[:, S - 1 : -1] / 0.8).log_softmax(-1)
-        theirs = dist.gather(-1, response[..., None])[..., 0]
-        np.testing.assert_allclose(ours[:, n], theirs, rtol=0, atol=TOLERANCE)
+        expected = dist.gather(-1, response[..., None])[..., 0]
+        np.testing.assert_allclose(ours[:, n], expected, rtol=0, atol=TOLERANCE)
         entropy = -(dist.exp() * dist).sum(-1)
         np.testing.assert_allclose(entropies[:, n], entropy, rtol=0, atol=TOLERANCE)
 
@@ -122,14 +122,14 @@ def test_greedy_sampling_continues_as_generate_does(pair, prompts):
     model, policy, params = pair
     ours = greedy(policy, params, prompts)
     inputs = hf_oracle.left_padded(prompts)
-    theirs = model.generate(
+    expected = model.generate(
         **inputs, do_sample=False, max_new_tokens=T, min_new_tokens=T, pad_token_id=0
     )
-    theirs = theirs[:, inputs['input_ids'].shape[1] :]
+    expected = expected[:, inputs['input_ids'].shape[1] :]
     for n in range(N):
-        np.testing.assert_array_equal(ours.tokens[:, n], theirs)
+        np.testing.assert_array_equal(ours.tokens[:, n], expected)
     # A policy that repeats one token would hide an error of positions.
-    assert len(np.unique(theirs)) > 4
+    assert len(np.unique(expected)) > 4
 
 
 def test_generate_stops_where_sampling_does(tmp_path, prompts):
@@ -141,15 +141,15 @@ def test_generate_stops_where_sampling_does(tmp_path, prompts):
     assert ours.stopped[0, 0]
     assert ours.lengths[0, 0] <= 4
     inputs = hf_oracle.left_padded(prompts)
-    theirs = model.generate(
+    expected = model.generate(
         **inputs, do_sample=False, max_new_tokens=T, eos_token_id=stop, pad_token_id=0
     )[:, inputs['input_ids'].shape[1] :]
     for row in range(len(LENGTHS)):
         length = int(ours.lengths[row, 0])
         np.testing.assert_array_equal(
-            ours.tokens[row, 0, :length], theirs[row, :length]
+            ours.tokens[row, 0, :length], expected[row, :length]
         )
-        assert not theirs[row, length:].any()
+        assert not expected[row, length:].any()
 
 
 @pytest.mark.parametrize(
@@ -177,6 +177,6 @@ def test_a_mesh_gives_what_one_device_gives(
         placed = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         have = token_log_probs(policy, params, placed, responses)
         sampled = greedy(policy, params, placed).tokens
-    for ours, theirs in zip(have[:2], expected[:2], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE)
+    for ours, want in zip(have[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(ours, want, rtol=0, atol=TOLERANCE)
     np.testing.assert_array_equal(sampled, tokens)

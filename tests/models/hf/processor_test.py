@@ -81,16 +81,21 @@ def test_what_is_not_honored_is_refused(changes, words, tmp_path):
 
 
 def test_the_file_of_transformers_5_is_read_first(tmp_path):
-    others = read(tmp_path)
+    older = read(tmp_path)
     # As AutoProcessor saves it.
     sizes = {name: FIELDS[name] for name in ('patch_size', 'merge_size', 'image_mean')}
     limits = {'shortest_edge': 64, 'longest_edge': 1024}
-    theirs = Qwen2VLImageProcessorPil(**sizes, size=limits, image_std=[0.1, 0.2, 0.3])
-    parts = {'image_processor': theirs.to_dict(), 'processor_class': 'Qwen3VLProcessor'}
+    processor = Qwen2VLImageProcessorPil(
+        **sizes, size=limits, image_std=[0.1, 0.2, 0.3]
+    )
+    parts = {
+        'image_processor': processor.to_dict(),
+        'processor_class': 'Qwen3VLProcessor',
+    }
     path = tmp_path / 'processor_config.json'
     path.write_text(json.dumps(parts))
     want = Processor(4, 2, 64, 1024, (0.5, 0.5, 0.5), (0.1, 0.2, 0.3))
-    assert read_processor(str(tmp_path), oracle.VISION) == want != others
+    assert read_processor(str(tmp_path), oracle.VISION) == want != older
     assert stored_fields(str(tmp_path))['image_std'] == [0.1, 0.2, 0.3]
     (tmp_path / 'preprocessor_config.json').unlink()
     assert read_processor(str(tmp_path), oracle.VISION) == want

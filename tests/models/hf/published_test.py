@@ -134,8 +134,8 @@ def test_positions_are_those_of_the_model(name, source, arch):
         assert arch.layers == (*3 * [Layer(rope)], Layer(None))
     elif 'gemma-3' in name:
         near, far = (Rope(kind='default', theta=theta) for theta in (1e4, 1e6))
-        windowed, whole = Layer(near, 512, 'geglu'), Layer(far, 0, 'geglu')
-        pattern = (*5 * [windowed], whole)
+        windowed, full = Layer(near, 512, 'geglu'), Layer(far, 0, 'geglu')
+        pattern = (*5 * [windowed], full)
         # 26 layers are four patterns and a part of one.
         short = arch.num_layers % 6 == 0
         assert arch.layers == (pattern if short else (5 * pattern)[:26])

@@ -18,18 +18,18 @@ FUSED = [name for name, x in FAMILIES.items() if x.pieces.get('fused_experts')]
 def test_experts_are_read_in_both_layouts_and_written_as_published(
     family, sizes, tmp_path
 ):
-    theirs, ours = tmp_path / 'theirs', tmp_path / 'ours'
+    source, ours = tmp_path / 'theirs', tmp_path / 'ours'
     model = hf_oracle.make_model(family)
-    model.save_pretrained(theirs)
+    model.save_pretrained(source)
     count = int(np.prod(sizes))
     mesh = sharding.make_mesh(
         **dict(zip(sharding.MESH_AXES, sizes, strict=True)),
         devices=jax.devices()[:count],
     )
-    policy, params = hf_oracle.read(theirs, mesh)
+    policy, params = hf_oracle.read(source, mesh)
     save(policy, params, ours, dtype='float32', max_shard_bytes=ONE_FILE)
     both = [
-        safetensors.numpy.load_file(x / 'model.safetensors') for x in (theirs, ours)
+        safetensors.numpy.load_file(x / 'model.safetensors') for x in (source, ours)
     ]
     in_memory = model.state_dict()
     E, D, F = 8, 32, 24
@@ -47,7 +47,7 @@ def test_experts_are_read_in_both_layouts_and_written_as_published(
     first = in_memory['model.language_model.layers.0.mlp.experts.gate_up_proj']
     for part, kernel in zip(first.split(F, dim=1), kernels, strict=True):
         np.testing.assert_array_equal(kernel[0], part.mT)
-    (ours / 'config.json').write_text((theirs / 'config.json').read_text())
+    (ours / 'config.json').write_text((source / 'config.json').read_text())
     _, again = hf_oracle.read(ours, mesh)
     assert again.keys() == params.keys()
     for name, x in params.items():
@@ -107,10 +107,10 @@ SHORT = {'model.language_model.': 'model.', 'model.visual.': 'visual.'}
 
 
 def test_a_tower_and_its_decoder_are_read_under_both_names(tmp_path):
-    theirs, ours = tmp_path / 'theirs', tmp_path / 'ours'
+    source, ours = tmp_path / 'theirs', tmp_path / 'ours'
     model = hf_oracle.make_model('qwen2_5_vl')
-    model.save_pretrained(theirs)
-    policy, params = hf_oracle.read(theirs)
+    model.save_pretrained(source)
+    policy, params = hf_oracle.read(source)
     save(policy, params, ours, dtype='float32', max_shard_bytes=ONE_FILE)
     path = ours / 'model.safetensors'
     published, names = safetensors.numpy.load_file(path), {}
@@ -124,7 +124,7 @@ def test_a_tower_and_its_decoder_are_read_under_both_names(tmp_path):
     # As newer versions name them, and then some of each.
     renamed = {name: published[short] for name, short in names.items()}
     safetensors.numpy.save_file(renamed, path)
-    (ours / 'config.json').write_text((theirs / 'config.json').read_text())
+    (ours / 'config.json').write_text((source / 'config.json').read_text())
     _, again = hf_oracle.read(ours)
     for name, x in params.items():
         np.testing.assert_array_equal(again[name], x)

@@ -46,17 +46,17 @@ def reload(directory, dtype):
 @pytest.mark.parametrize('tie', [False, *slow_values([True])])
 @pytest.mark.parametrize('family', FAMILIES)
 def test_a_model_comes_back_bit_for_bit(family, tie, dtype, shard_bytes, tmp_path):
-    theirs = hf_oracle.make_model(family, tie_word_embeddings=tie)
-    theirs = theirs.to(getattr(torch, dtype))
-    theirs.save_pretrained(tmp_path / 'theirs')
+    model = hf_oracle.make_model(family, tie_word_embeddings=tie)
+    model = model.to(getattr(torch, dtype))
+    model.save_pretrained(tmp_path / 'theirs')
     policy, params = hf_oracle.read(tmp_path / 'theirs', param_dtype=dtype)
     ours = tmp_path / 'ours'
     save(policy, params, ours, dtype=dtype, max_shard_bytes=shard_bytes)
     config = (tmp_path / 'theirs' / 'config.json').read_text()
     (ours / 'config.json').write_text(config)
     again = reload(ours, dtype).state_dict()
-    assert again.keys() == theirs.state_dict().keys()
-    for name, x in theirs.state_dict().items():
+    assert again.keys() == model.state_dict().keys()
+    for name, x in model.state_dict().items():
         assert torch.equal(x, again[name]), name
         assert x.dtype == again[name].dtype
     files = list(ours.glob('*.safetensors'))
@@ -119,8 +119,8 @@ def test_files_are_no_larger_than_asked_and_the_same_from_any_mesh(
     for path in (tmp_path / 'one').glob('*.safetensors'):
         tensors = safetensors.numpy.load_file(path)
         sizes[path.name] = [x.nbytes for x in tensors.values()]
-    for own in sizes.values():
-        assert sum(own) <= shard_bytes or len(own) == 1
+    for file_sizes in sizes.values():
+        assert sum(file_sizes) <= shard_bytes or len(file_sizes) == 1
     total = 4 * sum(x.size for x in params.values())
     assert sum(map(sum, sizes.values())) == total
     if shard_bytes == ONE_FILE:
@@ -131,12 +131,12 @@ def test_files_are_no_larger_than_asked_and_the_same_from_any_mesh(
     assert set(index['weight_map'].values()) == sizes.keys()
     # Nor are there more of them: the next one's first had no room.
     ordered = sorted(sizes.items())
-    for (_, own), (name, _) in itertools.pairwise(ordered):
+    for (_, file_sizes), (name, _) in itertools.pairwise(ordered):
         with safetensors.safe_open(tmp_path / 'one' / name, 'numpy') as file:
             # Of transformers 4, which reads no file that does not say so.
             assert file.metadata() == {'format': 'pt'}
             first = file.get_tensor(file.offset_keys()[0])
-        assert sum(own) + first.nbytes > shard_bytes
+        assert sum(file_sizes) + first.nbytes > shard_bytes
 
 
 def test_one_tensor_at_a_time_is_gathered(tmp_path, monkeypatch):
@@ -249,17 +249,17 @@ def test_what_a_killed_one_left_behind_is_named(tmp_path):
         [sys.executable, '-c', script], check=False, env=tiny.environment()
     )
     assert killed.returncode == -signal.SIGKILL
-    (left,) = tmp_path.iterdir()
+    (leftover,) = tmp_path.iterdir()
     (tmp_path / '.out.more.a.unfinished').mkdir()
     (tmp_path / '.another.a.unfinished').mkdir()
     with (
         mock.patch.object(hf_save.logging, 'warning') as warned,
-        mock.patch.object(hf_save.logging, 'info') as told,
+        mock.patch.object(hf_save.logging, 'info') as info,
         hf_save.new_directory(tmp_path / 'out') as path,
     ):
         pass
-    assert [call.args[1] for call in warned.call_args_list] == [left]
-    assert [call.args[1] for call in told.call_args_list] == [path]
+    assert [call.args[1] for call in warned.call_args_list] == [leftover]
+    assert [call.args[1] for call in info.call_args_list] == [path]
 
 
 def test_what_fails_half_way_leaves_nothing(tmp_path, monkeypatch):
@@ -320,10 +320,10 @@ def test_only_process_0_makes_a_directory(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_written_is_refused(changes, words, tmp_path):
     policy = oracle.tiny_policy()
-    given = {
+    arguments = {
         'params': oracle.random_params(policy),
         'dtype': 'float32',
         'max_shard_bytes': ONE_FILE,
     }
     with pytest.raises(ValueError, match=words):
-        save(policy, directory=tmp_path / 'out', **(given | changes))
+        save(policy, directory=tmp_path / 'out', **(arguments | changes))

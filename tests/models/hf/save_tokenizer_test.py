@@ -33,14 +33,14 @@ def save(tokenizer, directory, family='qwen2'):
 
 def assert_reads(directory, tokenizer, text, **options):
     for read in (transformers.AutoTokenizer, transformers.PreTrainedTokenizerFast):
-        theirs = read.from_pretrained(directory, **options)
+        reference = read.from_pretrained(directory, **options)
         ids = tokenizers.encode_prompt(tokenizer, text)
         turn = [{'role': 'user', 'content': text}]
-        assert theirs(text).input_ids == tokenizer(text).input_ids
-        assert theirs.decode(ids) == tokenizer.decode(ids)
-        assert theirs.all_special_ids == tokenizer.all_special_ids
+        assert reference(text).input_ids == tokenizer(text).input_ids
+        assert reference.decode(ids) == tokenizer.decode(ids)
+        assert reference.all_special_ids == tokenizer.all_special_ids
         if tokenizer.chat_template:
-            chat = theirs.apply_chat_template(
+            chat = reference.apply_chat_template(
                 turn, add_generation_prompt=True, return_dict=False
             )
             assert chat == ids
@@ -90,8 +90,8 @@ def test_spaces_are_kept_by_a_tokenizer_that_splits_as_its_model_does_not(tmp_pa
 def test_a_qwen2_tokenizer_needs_no_code_beside_it(tmp_path):
     """transformers' own has other options where they change nothing."""
     vocab = {c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    theirs = transformers.Qwen2Tokenizer(vocab | {'Ġa': len(vocab)}, [('Ġ', 'a')])
-    fields = json.loads(theirs.backend_tokenizer.to_str())
+    reference = transformers.Qwen2Tokenizer(vocab | {'Ġa': len(vocab)}, [('Ġ', 'a')])
+    fields = json.loads(reference.backend_tokenizer.to_str())
     for part in (fields['pre_tokenizer']['pretokenizers'][1], fields['decoder']):
         # As published.
         part |= {'add_prefix_space': False, 'trim_offsets': False, 'use_regex': False}

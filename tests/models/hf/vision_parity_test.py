@@ -73,8 +73,10 @@ def test_responses_have_their_log_probs(pair, prompts, responses):
         for n in range(N):
             with torch.no_grad():
                 dist = pictured.their_log_probs(model, prompts, p, responses[p, n])
-            theirs = dist.gather(-1, torch.tensor(responses[p, n, :, None]).long())
-            np.testing.assert_allclose(ours[p, n], theirs[:, 0], rtol=0, atol=TOLERANCE)
+            expected = dist.gather(-1, torch.tensor(responses[p, n, :, None]).long())
+            np.testing.assert_allclose(
+                ours[p, n], expected[:, 0], rtol=0, atol=TOLERANCE
+            )
             entropy = -(dist.exp() * dist).sum(-1)
             np.testing.assert_allclose(entropies[p, n], entropy, rtol=0, atol=TOLERANCE)
 
@@ -88,11 +90,11 @@ def test_every_decoded_token_has_their_distribution(pair, prompts):
         options = transformers.GenerationConfig(
             do_sample=False, max_new_tokens=T, min_new_tokens=T, pad_token_id=0
         )
-        theirs = model.generate(**inputs, generation_config=options)[0, length:]
-        np.testing.assert_array_equal(rollouts.tokens[p, 0], theirs)
+        generated = model.generate(**inputs, generation_config=options)[0, length:]
+        np.testing.assert_array_equal(rollouts.tokens[p, 0], generated)
         with torch.no_grad():
-            dist = pictured.their_log_probs(model, prompts, p, theirs.numpy())
-        want = dist.gather(-1, theirs[:, None])[:, 0]
+            dist = pictured.their_log_probs(model, prompts, p, generated.numpy())
+        want = dist.gather(-1, generated[:, None])[:, 0]
         for ours in rollouts.untruncated_log_probs[p]:
             np.testing.assert_allclose(ours, want, rtol=0, atol=TOLERANCE)
 
@@ -135,9 +137,9 @@ def test_every_gradient_is_that_of_transformers(remat, family, tmp_path):
         values = pictured.their_log_probs(model, prompts, p, tokens[p, n])
         total += (values.gather(-1, response)[:, 0] * torch.tensor(weights[p, n])).sum()
     total.backward()
-    theirs = {name: x.grad.numpy() for name, x in model.named_parameters()}
-    assert ours.keys() == theirs.keys()
-    for name, want in theirs.items():
+    expected = {name: x.grad.numpy() for name, x in model.named_parameters()}
+    assert ours.keys() == expected.keys()
+    for name, want in expected.items():
         if '.experts.' in name:
             want = want.swapaxes(1, 2)
         have = ours[name].reshape(want.shape)
@@ -159,6 +161,6 @@ def test_a_mesh_gives_what_one_device_gives(sizes, pair, prompts, responses):
         placed = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         have = token_log_probs(policy, params, placed, responses)
         sampled = greedy(policy, params, placed).tokens
-    for ours, theirs in zip(have[:2], want[:2], strict=True):
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE)
+    for ours, expected in zip(have[:2], want[:2], strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=0, atol=TOLERANCE)
     np.testing.assert_array_equal(sampled, tokens)

@@ -25,12 +25,12 @@ def stored_tensors(params, *, dtype=np.float32):
     if 'head.kernel' in params:
         tensors['lm_head.weight'] = params['head.kernel'].T
     for i in range(2):
-        theirs = f'model.layers.{i}'
+        prefix = f'model.layers.{i}'
         ours = {
             k.removeprefix('layers.'): x[i] for k, x in params.items() if 'yers.' in k
         }
         for a, b in [('query', 'q'), ('key', 'k'), ('value', 'v')]:
-            name = f'{theirs}.self_attn.{b}'
+            name = f'{prefix}.self_attn.{b}'
             kernel = ours[f'attention.{a}.kernel']
             tensors[f'{name}_proj.weight'] = kernel.reshape(32, -1).T
             if f'attention.{a}.bias' in ours:
@@ -38,12 +38,12 @@ def stored_tensors(params, *, dtype=np.float32):
             if f'attention.{a}_norm.scale' in ours:
                 tensors[f'{name}_norm.weight'] = ours[f'attention.{a}_norm.scale']
         out = ours['attention.out.kernel']
-        tensors[f'{theirs}.self_attn.o_proj.weight'] = out.reshape(-1, 32).T
+        tensors[f'{prefix}.self_attn.o_proj.weight'] = out.reshape(-1, 32).T
         for a in ('gate', 'up', 'down'):
-            tensors[f'{theirs}.mlp.{a}_proj.weight'] = ours[f'mlp.{a}.kernel'].T
+            tensors[f'{prefix}.mlp.{a}_proj.weight'] = ours[f'mlp.{a}.kernel'].T
         norms = ('input', 'attention_norm'), ('post_attention', 'mlp_norm')
         for a, b in norms:
-            tensors[f'{theirs}.{a}_layernorm.weight'] = ours[f'{b}.scale']
+            tensors[f'{prefix}.{a}_layernorm.weight'] = ours[f'{b}.scale']
     return {k: np.ascontiguousarray(x, dtype) for k, x in tensors.items()}
 
 

@@ -39,23 +39,23 @@ class Compiled:
 
 @contextlib.contextmanager
 def compilations():
-    found = Compiled()
-    jax.monitoring.register_event_duration_secs_listener(found)
+    compiled = Compiled()
+    jax.monitoring.register_event_duration_secs_listener(compiled)
     try:
-        yield found
+        yield compiled
     finally:
-        jax.monitoring.unregister_event_duration_listener(found)
+        jax.monitoring.unregister_event_duration_listener(compiled)
 
 
 @pytest.fixture(autouse=True)
 def background(monkeypatch):
     """A thread of the test alone, which no other test has compiled with."""
-    made = Background()
-    monkeypatch.setattr(ahead, 'BACKGROUND', made)
+    jobs = Background()
+    monkeypatch.setattr(ahead, 'BACKGROUND', jobs)
     with at(AHEAD):
-        yield made
-    made.plan({})
-    made.wait()
+        yield jobs
+    jobs.plan({})
+    jobs.wait()
 
 
 @pytest.fixture
@@ -108,21 +108,21 @@ def test_no_call_waits_for_what_was_compiled_ahead(
     with placed(policy, params, prompts, sizes) as (params, prompts), at(pace):
         work = work_of(policy, prompts, tokens=limit)
         how |= {'key': key(), 'max_cache_bytes': work.cache_bytes(size) if size else 0}
-        with compilations() as found, jax.transfer_guard('disallow'):
+        with compilations() as compiled, jax.transfer_guard('disallow'):
             have = run(policy, params, prompts, **how)
         assert_same(have, expected)
         # The grid or the ring changed, and then all was there; so were refills.
         assert len(set(watched)) > changes
-        assert 'jit(advance)' in found.beside
+        assert 'jit(advance)' in compiled.beside
         # Windows of prompts, where not all problems have a slot.
-        assert ('jit(put)' in found.beside) == bool(size)
-        assert found.main[-1] == 'jit(advance)'
-        assert found.main.count('jit(advance)') == 1
+        assert ('jit(put)' in compiled.beside) == bool(size)
+        assert compiled.main[-1] == 'jit(advance)'
+        assert compiled.main.count('jit(advance)') == 1
         background.wait()
-        with compilations() as found:
+        with compilations() as compiled:
             assert_same(run(policy, params, prompts, **how), expected)
-        assert not found.main
-        assert not found.beside
+        assert not compiled.main
+        assert not compiled.beside
 
 
 def test_nothing_is_compiled_twice_if_decoding_does_not_wait(
@@ -135,12 +135,19 @@ def test_nothing_is_compiled_twice_if_decoding_does_not_wait(
         seen.add((self.size, self.ring))
         return advance(self, until)
 
-    with compilations() as found, mock.patch.object(host.Decoding, 'advance', look):
+    with (
+        compilations() as compilation,
+        mock.patch.object(host.Decoding, 'advance', look),
+    ):
         have = run(policy, params, prompts, **how)
         background.wait()
     compiled = {key[1] for key in background._finished if key}
     programs = {x for x in seen | compiled if x[0] not in ('window', 'refill')}
-    assert (found.main + found.beside).count('jit(advance)') == len(programs) > 2
+    assert (
+        (compilation.main + compilation.beside).count('jit(advance)')
+        == len(programs)
+        > 2
+    )
     assert_same(have, plain(policy, params, prompts, **how))
 
 
@@ -167,11 +174,11 @@ def test_decoding_waits_for_a_program_under_way(
     monkeypatch.setattr(ahead.Ahead, 'lengthen', late)
     monkeypatch.setattr(background, 'claim', watch)
     how['stop_tokens'] = ()
-    with compilations() as found:
+    with compilations() as compiled:
         have = run(policy, params, prompts, **how)
     assert events == ['compiled', 'claimed']
     # It did not compile what it had waited for.
-    assert found.main.count('jit(advance)') == 1
+    assert compiled.main.count('jit(advance)') == 1
     assert_same(have, plain(policy, params, prompts, **how))
 
 
@@ -185,10 +192,10 @@ def test_an_error_of_the_thread_costs_only_time(
         raise RuntimeError('no memory')
 
     monkeypatch.setattr(ahead, 'compiled', fail)
-    with compilations() as found:
+    with compilations() as compiled:
         have = run(policy, params, prompts, **how)
     assert_same(have, plain(policy, params, prompts, **how))
-    assert found.main.count('jit(advance)') == len(set(watched)) > 2
+    assert compiled.main.count('jit(advance)') == len(set(watched)) > 2
     assert [x.message for x in caplog.records].count(
         'compiling in background failed, so decoding waits: no memory'
     ) == 1
@@ -225,7 +232,7 @@ def test_without_what_it_needs_of_jax_nothing_compiles_ahead(
 
 def test_a_job_runs_in_the_context_of_its_plan():
     mesh = sharding.make_mesh(data=2, fsdp=1, rollout=2, tensor=2)
-    found = []
+    contexts = []
     with (
         jax.set_mesh(mesh),
         jax.default_matmul_precision('float32'),
@@ -233,10 +240,10 @@ def test_a_job_runs_in_the_context_of_its_plan():
     ):
         (_, here), wanted = ahead.context(), look()
     assert look() != wanted
-    thread = threading.Thread(target=here, args=(lambda: found.append(look()),))
+    thread = threading.Thread(target=here, args=(lambda: contexts.append(look()),))
     thread.start()
     thread.join()
-    assert found == [wanted]
+    assert contexts == [wanted]
 
 
 def look():

@@ -167,7 +167,7 @@ print(memory.temp_size_in_bytes / cache, memory.alias_size_in_bytes / cache)
 def test_on_a_tpu_decoding_needs_little_beside_the_cache(attention):
     pytest.importorskip('libtpu')
     command = [sys.executable, '-c', TPU, attention]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    temporary, aliased = map(float, found.stdout.split()[-2:])
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    temporary, aliased = map(float, result.stdout.split()[-2:])
     assert temporary < 0.05
     assert aliased >= 1

@@ -176,16 +176,16 @@ def test_an_empty_slot_takes_the_next_problem():
     assert shard.unstarted == [3, 4, 5, 6, 7]
 
 
-@pytest.mark.parametrize('left', [1, 2, 7])
-def test_an_empty_slot_takes_half_of_what_waits_for_another(left):
+@pytest.mark.parametrize('remaining', [1, 2, 7])
+def test_an_empty_slot_takes_half_of_what_waits_for_another(remaining):
     shard = seated()
     shard.unstarted = []
-    shard.waiting[:, 0] = [[32 - left, 32], [32, 32]]
+    shard.waiting[:, 0] = [[32 - remaining, 32], [32, 32]]
     assert grid.give_work(shard, WORK)
     np.testing.assert_array_equal(shard.problem, [0, 0])
     first, second = shard.waiting[:, 0]
-    assert (first[0], first[1], second[1]) == (32 - left, second[0], 32)
-    assert second[1] - second[0] == (left + 1) // 2
+    assert (first[0], first[1], second[1]) == (32 - remaining, second[0], 32)
+    assert second[1] - second[0] == (remaining + 1) // 2
 
 
 def test_a_slot_with_a_live_row_or_nothing_to_take_gets_nothing():

@@ -23,21 +23,21 @@ class Heard:
 
     def responses(self):
         """``{(p, n): (tokens, length)}``; each was handed over once."""
-        found = {}
+        by_place = {}
         for part in self.parts:
             tokens, lengths = jax.device_get((part.tokens, part.lengths))
             places = zip(part.problems, part.rollouts, strict=True)
             for row, place in enumerate(places):
-                assert place not in found
-                found[place] = tokens[row], lengths[row]
-        return found
+                assert place not in by_place
+                by_place[place] = tokens[row], lengths[row]
+        return by_place
 
 
 def check_all(heard, rollouts):
-    found = heard.responses()
+    responses = heard.responses()
     P, N = rollouts.lengths.shape
-    assert found.keys() == {(p, n) for p in range(P) for n in range(N)}
-    for (p, n), (tokens, length) in found.items():
+    assert responses.keys() == {(p, n) for p in range(P) for n in range(N)}
+    for (p, n), (tokens, length) in responses.items():
         np.testing.assert_array_equal(tokens, rollouts.tokens[p, n])
         assert length == rollouts.lengths[p, n]
 
@@ -73,17 +73,17 @@ def test_decoding_goes_on_before_anybody_looks(policy, params, prompts, monkeypa
         return advance(*args)
 
     monkeypatch.setattr(host.device, 'advance', watched)
-    kept = []
+    parts = []
 
     def on_ended(ended):
         events.append('ended')
         # Simulates a late thread, which looks when all is over.
-        kept.append(ended)
+        parts.append(ended)
 
     rollouts = run(policy, params, prompts, on_ended=on_ended)
     assert events.index('ended') < len(events) - events[::-1].index('advance') - 1
     heard = Heard()
-    heard.parts = kept
+    heard.parts = parts
     check_all(heard, rollouts)
 
 
@@ -95,10 +95,10 @@ def test_responses_are_handed_over_as_often_as_decoding_pays(policy, params, pro
     pace = dataclasses.replace(
         sampler_test.CPU, flops=2.0 * weights * 64, decision=10 / cost.PART
     )
-    with sampler_test.at(pace), sampler_test.decodings() as found:
+    with sampler_test.at(pace), sampler_test.decodings() as runs:
         rollouts = run(policy, params, prompts, on_ended=heard)
     check_all(heard, rollouts)
-    account = found[0].account
+    account = runs[0].account
     assert 2 <= len(heard.parts) <= T // 10
     # All but the last hand-over was paid for, and the longer ring, which must be.
     assert account.spent <= account.decoded / cost.PART + 2 * account.decision()
@@ -116,7 +116,7 @@ def test_prompts_run_as_slots_become_free(policy, params, prompts, monkeypatch):
     P = prompts.tokens.shape[0]
     work = work_of(policy, prompts)
     size = sampler_test.Size(3, 2)
-    with sampler_test.decodings() as found:
+    with sampler_test.decodings() as runs:
         rollouts = run(policy, params, prompts, max_cache_bytes=work.cache_bytes(size))
     first, *windows = counts
     assert first < P
@@ -124,5 +124,5 @@ def test_prompts_run_as_slots_become_free(policy, params, prompts, monkeypatch):
     # None runs twice on a single shard, and all are dropped at the end.
     assert first + sum(windows) >= P
     assert len(windows) <= P - first
-    assert found[0].window is None
+    assert runs[0].window is None
     sampler_test.assert_same(rollouts, sampler_test.plain(policy, params, prompts))

@@ -70,15 +70,15 @@ def test_only_keys_and_values_are_split_over_their_heads():
     # On each shard of the batch.
     places = np.array([0, 1, 0, 1], np.int32)
     with jax.set_mesh(mesh):
-        taken = state.take(slots, places)
+        copied = state.take(slots, places)
         written = state.put(state.zeros_like(slots, size=4), slots, places)
     first = ('data', 'fsdp')
-    for found in (taken, written):
-        (kept,), rest = found.prefix.layers, [found.hidden, found.prefix.routing]
-        for x in (kept.keys, kept.values):
+    for result in (copied, written):
+        (cache,), arrays = result.prefix.layers, [result.hidden, result.prefix.routing]
+        for x in (cache.keys, cache.values):
             want = PartitionSpec(first, 'tensor', None, None)
             assert x.sharding.is_equivalent_to(jax.NamedSharding(mesh, want), x.ndim)
-        for x in (*rest, found.problem, found.keys, found.prefix.lengths):
+        for x in (*arrays, result.problem, result.keys, result.prefix.lengths):
             want = jax.NamedSharding(mesh, PartitionSpec(first))
             assert x.sharding.is_equivalent_to(want, x.ndim), x.shape
-        jax.tree.map(np.testing.assert_array_equal, found.prefix, prefix)
+        jax.tree.map(np.testing.assert_array_equal, result.prefix, prefix)

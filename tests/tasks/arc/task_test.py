@@ -18,16 +18,16 @@ def source(directory, split, **changes):
 
 def test_every_test_of_a_task_is_a_problem(tmp_path):
     toy.write(tmp_path)
-    found = source(tmp_path, 'test')
-    assert [(p.id, p.data['task'], p.data['test_index']) for p in found] == [
+    problems = source(tmp_path, 'test')
+    assert [(p.id, p.data['task'], p.data['test_index']) for p in problems] == [
         (0, '00001388', 0),
         (1, '00001388', 1),
         (2, '00001389', 0),
         (3, '0000138a', 0),
     ]
-    assert {p.category for p in found} == {'evaluation'}
-    assert found[1].prompt.endswith('3 4\n\nInput:\n9 9\n1 0\nOutput:\n')
-    assert found[1].data['output'] == [[0, 0], [2, 1]]
+    assert {p.category for p in problems} == {'evaluation'}
+    assert problems[1].prompt.endswith('3 4\n\nInput:\n9 9\n1 0\nOutput:\n')
+    assert problems[1].data['output'] == [[0, 0], [2, 1]]
 
 
 def test_the_instructions_hold_examples_and_test_and_no_answer(tmp_path):
@@ -82,8 +82,8 @@ def test_problems_that_are_too_long_are_counted(tmp_path, caplog):
     tasks_of_file['long'] = toy.record(1)
     tasks_of_file['long']['train'] *= 2
     (tmp_path / 'evaluation.json').write_text(json.dumps(tasks_of_file))
-    found = source(tmp_path, 'test', max_characters=length)
-    assert [p.id for p in found] == [0, 1, 2, 3]
+    problems = source(tmp_path, 'test', max_characters=length)
+    assert [p.id for p in problems] == [0, 1, 2, 3]
     assert 'left out 1 of 5 evaluation problems with more than' in caplog.text
     with pytest.raises(ValueError, match="split 'test' of the arc task is empty"):
         source(tmp_path, 'test', max_characters=1)
@@ -138,16 +138,16 @@ def test_impossible_parameters_are_refused(changes, message):
 )
 def test_the_whole_grid_must_be_right(response, error):
     problem = ArcTask.parse_problem(toy.record(1))
-    found = ArcTask.verdict(problem, response)
-    assert (found.error, found.correct) == (error, error is None)
-    assert ArcTask.official_verdict(problem, response) == found
+    verdict = ArcTask.verdict(problem, response)
+    assert (verdict.error, verdict.correct) == (error, error is None)
+    assert ArcTask.official_verdict(problem, response) == verdict
 
 
 def test_a_long_answer_is_not_kept_whole():
     problem = ArcTask.parse_problem(toy.record(1))
-    found = ArcTask.verdict(problem, '```\n' + '1 ' * 50_000 + '\n```')
-    assert found.error == 'a grid of more than 10000 characters'
-    assert len(found.parsed) < 5000
+    verdict = ArcTask.verdict(problem, '```\n' + '1 ' * 50_000 + '\n```')
+    assert verdict.error == 'a grid of more than 10000 characters'
+    assert len(verdict.parsed) < 5000
 
 
 def test_demonstrations_are_right(tmp_path):

@@ -45,11 +45,11 @@ def test_levels_have_their_numbers_of_holes():
         {6: (7, 16), 8: (12, 28)},
     )
     for level, limits in enumerate(expected):
-        found = {side: set() for side in limits}
+        by_side = {side: set() for side in limits}
         for data in drawn(BINARIO, level):
             holes = sum(row.count(EMPTY) for row in data['grid'])
-            found[len(data['grid'])].add(holes)
-        assert {side: (min(n), max(n)) for side, n in found.items()} == limits
+            by_side[len(data['grid'])].add(holes)
+        assert {side: (min(n), max(n)) for side, n in by_side.items()} == limits
 
 
 def test_the_question_and_a_record_show_an_empty_cell_as_a_line():

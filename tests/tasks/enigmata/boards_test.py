@@ -3,14 +3,14 @@ from passk_jax.tasks.enigmata.boards import Cell
 
 
 def test_given_numbers_stay_apart_from_answered_ones():
-    given = [[1, None], [None, 0]]
-    assert boards.filled(given, None) == {
+    clues = [[1, None], [None, 0]]
+    assert boards.filled(clues, None) == {
         (0, 0): Cell('1', 'given'),
         (0, 1): Cell('', new=True),
         (1, 0): Cell('', new=True),
         (1, 1): Cell('0', 'given'),
     }
-    cells = boards.filled(given, [[1, 5], [6, 7]], wrong={(0, 0), (0, 1)})
+    cells = boards.filled(clues, [[1, 5], [6, 7]], wrong={(0, 0), (0, 1)})
     assert cells == {
         # A given number is not at fault, unless the answer changes it.
         (0, 0): Cell('1', 'given'),

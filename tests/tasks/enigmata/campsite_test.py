@@ -27,9 +27,9 @@ _DATA = {
 def test_any_valid_board_is_right_and_nothing_else(answer, error, official):
     assert (error_of(CAMPSITE, _DATA, answer) or '').startswith(error or '')
     assert (error_of(CAMPSITE, _DATA, answer) is None) == (error is None)
-    found = error_of(CAMPSITE, _DATA, answer, official=True)
-    assert (found or '').startswith(official or '')
-    assert (found is None) == (official is None)
+    reason = error_of(CAMPSITE, _DATA, answer, official=True)
+    assert (reason or '').startswith(official or '')
+    assert (reason is None) == (official is None)
 
 
 def test_tents_may_not_touch_diagonally_though_they_may_officially():

@@ -19,7 +19,7 @@ def _by_hand(num_vertices, edges, *, closed):
 
 def test_every_verdict_is_that_of_trying_all_orders():
     rng = random.Random(0)
-    found = {'cycle': 0, 'path': 0}
+    counts = {'cycle': 0, 'path': 0}
     for _ in range(300):
         n = rng.randint(3, 6)
         pairs = list(itertools.combinations(range(n), 2))
@@ -33,13 +33,13 @@ def test_every_verdict_is_that_of_trying_all_orders():
             assert (walk is not None) == _by_hand(n, edges, closed=closed), edges
             if walk is None:
                 continue
-            found[name] += 1
+            counts[name] += 1
             visits = walk[:-1] if closed else walk
             assert sorted(visits) == list(range(n))
             joined = {frozenset(edge) for edge in edges}
             assert all(frozenset(p) in joined for p in itertools.pairwise(walk))
             assert not closed or walk[0] == walk[-1]
-    assert min(found.values()) > 60
+    assert min(counts.values()) > 60
 
 
 def test_small_graphs():

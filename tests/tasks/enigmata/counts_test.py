@@ -7,12 +7,12 @@ from passk_jax.tasks.enigmata import counts
 from passk_jax.tasks.enigmata.counts import Count, forced_ones
 
 
-def _by_enumeration(given):
-    cells = sorted({cell for count in given for cell in count.cells})
+def _by_enumeration(constraints):
+    cells = sorted({cell for count in constraints for cell in count.cells})
     solutions = []
     for values in itertools.product((0, 1), repeat=len(cells)):
         ones = {cell for cell, value in zip(cells, values, strict=True) if value}
-        if all(len(ones.intersection(cells)) == total for cells, total in given):
+        if all(len(ones.intersection(cells)) == total for cells, total in constraints):
             solutions.append(ones)
     return set.intersection(*solutions) if solutions else None
 
@@ -23,14 +23,14 @@ def test_forced_ones_are_those_of_every_solution():
         draws = Draws('counts', i)
         num_cells = draws.between(1, 9)
         ones = set(draws.sample(range(num_cells), draws.between(0, num_cells)))
-        given = []
+        constraints = []
         for _ in range(draws.between(0, 5)):
             cells = tuple(draws.permutation(num_cells)[: draws.between(0, 4)])
             # One count in eight is wrong by one, so that there may be no solution.
             total = len(ones.intersection(cells)) + draws.chance(1, 8)
-            given.append(Count(cells, total))
-        wanted = _by_enumeration(given)
-        assert forced_ones(given) == wanted, given
+            constraints.append(Count(cells, total))
+        wanted = _by_enumeration(constraints)
+        assert forced_ones(constraints) == wanted, constraints
         forced += bool(wanted)
         none += wanted is None
     assert forced > 50
@@ -44,13 +44,13 @@ def test_parts_that_share_no_cell_do_not_disturb_each_other():
     ring += [((0, 1, 2, 3, 4), 2)]
     forced = _by_enumeration([Count(*count) for count in ring])
     assert forced
-    given = [
+    constraints = [
         Count(tuple(cell + shift for cell in cells), total)
         for shift in (0, 10, 20)
         for cells, total in ring
     ]
     wanted = {cell + shift for cell in forced for shift in (0, 10, 20)}
-    assert forced_ones(given) == wanted
+    assert forced_ones(constraints) == wanted
 
 
 def test_a_search_that_takes_too_long_gives_up(monkeypatch):

@@ -19,13 +19,13 @@ def _text(numbers):
     return ''.join(chr(65 + number % 26) for number in numbers)
 
 
-def _by_parts(known, encrypted, target, size):
+def _by_parts(plaintext, encrypted, target, size):
     """What a table of blocks tells; nothing if it is no function or has gaps."""
-    if len(known) % size or len(target) % size:
+    if len(plaintext) % size or len(target) % size:
         return
     blocks = [
         [text[i : i + size] for i in range(0, len(text), size)]
-        for text in (known, encrypted)
+        for text in (plaintext, encrypted)
     ]
     table = {}
     for plain, cipher in zip(*blocks, strict=True):
@@ -38,8 +38,8 @@ def _by_parts(known, encrypted, target, size):
         yield ''.join(table[part] for part in parts)
 
 
-def _by_affine(known, encrypted, target):
-    plain, cipher, wanted = map(_numbers, (known, encrypted, target))
+def _by_affine(plaintext, encrypted, target):
+    plain, cipher, wanted = map(_numbers, (plaintext, encrypted, target))
     for a, b in itertools.product(
         [a for a in range(26) if a % 2 and a % 13], range(26)
     ):
@@ -47,34 +47,34 @@ def _by_affine(known, encrypted, target):
             yield _text((wanted - b) * pow(a, -1, 26))
 
 
-def _by_keystream(known, encrypted, target):
+def _by_keystream(plaintext, encrypted, target):
     """Vigenere and autokey with any keyword of up to 12 letters."""
-    plain, wanted = _numbers(known), _numbers(target)
+    plain, wanted = _numbers(plaintext), _numbers(target)
     stream = (_numbers(encrypted) - plain) % 26
     for length in range(1, 13):
         if (stream[length:] == stream[:-length]).all():
             yield _text(wanted - np.resize(stream[:length], len(wanted)))
         if (stream[length:] == plain[:-length]).all():
-            found = []
+            letters = []
             keys = list(stream[:length])
             for number in wanted:
-                found.append((number - keys[len(found)]) % 26)
-                keys.append(found[-1])
-            yield _text(found)
+                letters.append((number - keys[len(letters)]) % 26)
+                keys.append(letters[-1])
+            yield _text(letters)
 
 
-def _by_rails(known, encrypted, target):
+def _by_rails(plaintext, encrypted, target):
     for rails in range(2, 12):
-        if ciphers.rail_fence(known, rails) == encrypted:
+        if ciphers.rail_fence(plaintext, rails) == encrypted:
             # The places of the letters, encrypted themselves.
             places = ciphers.rail_fence(''.join(map(chr, range(len(target)))), rails)
             yield ''.join(target[places.index(chr(i))] for i in range(len(target)))
 
 
-def _by_matrix(known, encrypted, target, size):
-    if len(known) % size or len(target) % size:
+def _by_matrix(plaintext, encrypted, target, size):
+    if len(plaintext) % size or len(target) % size:
         return
-    plain = _numbers(known).reshape(-1, size)
+    plain = _numbers(plaintext).reshape(-1, size)
     cipher = _numbers(encrypted).reshape(-1, size)
     vectors = np.array(list(itertools.product(range(26), repeat=size)))
     images = vectors @ plain[:8].T % 26
@@ -85,24 +85,24 @@ def _by_matrix(known, encrypted, target, size):
     ]  # fmt: skip
     for matrix in itertools.product(*options):
         pictures = vectors @ np.array(matrix).T % 26
-        found = [
+        candidates = [
             vectors[(pictures == block).all(1)]
             for block in _numbers(target).reshape(-1, size)
         ]
-        for blocks in itertools.product(*found):
+        for blocks in itertools.product(*candidates):
             yield _text(np.concatenate(blocks))
 
 
-def _decrypted(known, encrypted, target):
+def _decrypted(plaintext, encrypted, target):
     """Every plaintext that some key of one of the nine ciphers explains."""
     return {
-        *_by_parts(known, encrypted, target, 1),
-        *_by_parts(known, encrypted, target, 2),
-        *_by_affine(known, encrypted, target),
-        *_by_keystream(known, encrypted, target),
-        *_by_rails(known, encrypted, target),
-        *_by_matrix(known, encrypted, target, 2),
-        *_by_matrix(known, encrypted, target, 3),
+        *_by_parts(plaintext, encrypted, target, 1),
+        *_by_parts(plaintext, encrypted, target, 2),
+        *_by_affine(plaintext, encrypted, target),
+        *_by_keystream(plaintext, encrypted, target),
+        *_by_rails(plaintext, encrypted, target),
+        *_by_matrix(plaintext, encrypted, target, 2),
+        *_by_matrix(plaintext, encrypted, target, 3),
     }
 
 
@@ -124,14 +124,14 @@ def test_every_cipher_occurs_with_its_lengths():
             (20, 15, 25, 15, 12, 15, 15, 20, 9),
         )
     ):
-        found = Counter()
+        counts = Counter()
         for data in drawn(CRYPTO_KKA, level, count=200):
             ciphertext, cipher = data['question'].splitlines()
             name = cipher.removeprefix('Cipher: ').partition(',')[0]
-            found[name, len(data['answer'])] += 1
+            counts[name, len(data['answer'])] += 1
             assert len(ciphertext) == len('Ciphertext: ') + len(data['answer'])
-        assert set(found) == set(zip(_NAMES, lengths, strict=True))
-        assert min(found.values()) > 5
+        assert set(counts) == set(zip(_NAMES, lengths, strict=True))
+        assert min(counts.values()) > 5
 
 
 def test_a_problem_shows_the_key_that_made_it():

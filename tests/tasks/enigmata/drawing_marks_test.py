@@ -32,9 +32,9 @@ _SOLVED = _CROSS | {'answer': 'across: CAT, TEN\ndown: CUT, TIN'}
 
 def _marks(name, data, answer):
     board = ALL_PUZZLES[name].picture(data, answer)
-    shown = board.after or board
-    found = {place for place, cell in shown.cells.items() if cell.wrong}
-    return found | {('corner', *p) for p, c in board.corners.items() if c.wrong}
+    drawn = board.after or board
+    marks = {place for place, cell in drawn.cells.items() if cell.wrong}
+    return marks | {('corner', *p) for p, c in board.corners.items() if c.wrong}
 
 
 _EIGHT = {'board': [[1, 2, 3], [4, 5, 6], [7, 0, 8]]}
@@ -46,9 +46,9 @@ _MAZE = {'blocked': [[0, 0, 1], [1, 0, 0], [0, 0, 0]]}
 def _marks(name, data, answer):
     """Places of the board; those of corners begin with their name."""
     board = ALL_PUZZLES[name].picture(data, answer)
-    shown = board.after or board
-    found = {place for place, cell in shown.cells.items() if cell.wrong}
-    return found | {('corner', *p) for p, c in board.corners.items() if c.wrong}
+    drawn = board.after or board
+    marks = {place for place, cell in drawn.cells.items() if cell.wrong}
+    return marks | {('corner', *p) for p, c in board.corners.items() if c.wrong}
 
 
 @pytest.mark.parametrize(

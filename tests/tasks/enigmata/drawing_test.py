@@ -96,7 +96,7 @@ def test_an_answer_of_the_longest_length_takes_no_time():
 
 def test_letters_of_an_answer_are_escaped():
     svg = _draw('full_crosswords', 'across: <&", \x00\ud800\ndown: >x')
-    letters = [each.text for each in ElementTree.fromstring(svg).iter('text')]
+    letters = [element.text for element in ElementTree.fromstring(svg).iter('text')]
     assert letters == ['</>', '&', '"', 'X', '\ufffd', '\ufffd']
 
 
@@ -110,18 +110,18 @@ def test_an_answer_to_a_task_of_arc_is_drawn_as_arc_does():
         assert '<script' not in draw(data, garbage, correct=False)
 
 
-def _shown(board, correct=False):
+def _drawn(board, correct=False):
     svg = drawing.draw_board(board, 'a & b', correct=correct)
     return ElementTree.fromstring(svg)
 
 
 def _with_class(svg, name):
-    return [each for each in svg.iter() if each.get('class') == name]
+    return [element for element in svg.iter() if element.get('class') == name]
 
 
 def test_cells_of_each_kind_are_one_path():
     cells = {(0, c): Cell(kind=kind) for c, kind in enumerate(KINDS)}
-    svg = _shown(Board(cells | {(1, 0): Cell()}))
+    svg = _drawn(Board(cells | {(1, 0): Cell()}))
     for column, kind in enumerate(KINDS):
         (path,) = _with_class(svg, kind)
         squares = f'M{16 * column},0h16v16h-16z'
@@ -131,24 +131,24 @@ def test_cells_of_each_kind_are_one_path():
 def test_clues_lie_outside_the_frame_and_inside_the_picture():
     cells = {(r, c): Cell() for r in range(5) for c in range(6)}
     for kind in BESIDE:
-        svg = _shown(Board(cells | {(-1, 0): Cell('7', kind), (0, 6): Cell('8', kind)}))
+        svg = _drawn(Board(cells | {(-1, 0): Cell('7', kind), (0, 6): Cell('8', kind)}))
         (frame,) = _with_class(svg, 'frame')
         assert frame.get('d') == 'M0,0H96V80H0Z'
         assert svg.get('viewBox') == '-3 -19 118 102'
-        assert [each.text for each in _with_class(svg, kind)] == ['7', '8']
+        assert [element.text for element in _with_class(svg, kind)] == ['7', '8']
 
 
 def test_a_wrong_cell_has_a_corner_and_a_dark_one_keeps_its_ground():
     wall = Cell('1', 'wall', wrong=True)
-    svg = _shown(Board({(0, 0): Cell(wrong=True), (0, 1): wall}))
+    svg = _drawn(Board({(0, 0): Cell(wrong=True), (0, 1): wall}))
     assert _with_class(svg, 'bad')[0].get('d').count('M') == 1
     assert _with_class(svg, 'bad dark')[0].get('d').count('M') == 1
     assert _with_class(svg, 'flag')[0].get('d').count('M') == 2
-    assert not _with_class(_shown(Board({(0, 0): Cell()})), 'flag')
+    assert not _with_class(_drawn(Board({(0, 0): Cell()})), 'flag')
 
 
 @pytest.mark.parametrize(
-    ('text', 'shown', 'size'),
+    ('text', 'label', 'size'),
     [
         ('7', '7', 9.5),
         ('-12', '-12', 8),
@@ -156,33 +156,33 @@ def test_a_wrong_cell_has_a_corner_and_a_dark_one_keeps_its_ground():
         ('1234567', '12345…', 4),
     ],
 )
-def test_a_long_text_is_small_and_a_longer_one_is_cut(text, shown, size):
-    (found,) = _shown(Board({(0, 0): Cell(text, 'given')})).iter('text')
-    assert (found.text, float(found.get('font-size'))) == (shown, size)
+def test_a_long_text_is_small_and_a_longer_one_is_cut(text, label, size):
+    (element,) = _drawn(Board({(0, 0): Cell(text, 'given')})).iter('text')
+    assert (element.text, float(element.get('font-size'))) == (label, size)
 
 
 def test_a_narrow_board_is_not_drawn_large_and_a_wide_one_asks_for_room():
-    for columns, left, width, wide in (
+    for columns, edge, width, wide in (
         (1, -35, 86, False),
         (5, -3, 86, False),
         (11, -3, 182, False),
         (12, -3, 198, True),
     ):
-        svg = _shown(Board({(0, c): Cell() for c in range(columns)}))
-        assert svg.get('viewBox').split()[::2] == [str(left), str(width)]
+        svg = _drawn(Board({(0, c): Cell() for c in range(columns)}))
+        assert svg.get('viewBox').split()[::2] == [str(edge), str(width)]
         assert ('wide' in svg.get('class').split()) == wide
 
 
 def test_boxes_have_lines_between_them():
     cells = {(r, c): Cell() for r in range(4) for c in range(4)}
-    (lines,) = _with_class(_shown(Board(cells, box=2)), 'lines')
+    (lines,) = _with_class(_drawn(Board(cells, box=2)), 'lines')
     assert lines.get('d') == 'M0,32H64M32,0V64'
 
 
 def test_what_the_answer_made_stands_to_the_right_of_the_problem():
     cells = {(r, c): Cell() for r in range(3) for c in range(3)}
-    svg = _shown(Board(cells, after=Board(cells)), correct=True)
-    assert [each.get('transform') for each in svg.iter('g')] == ['translate(72)']
+    svg = _drawn(Board(cells, after=Board(cells)), correct=True)
+    assert [element.get('transform') for element in svg.iter('g')] == ['translate(72)']
     (arrow,) = _with_class(svg, 'shape')
     assert arrow.get('transform') == 'translate(52,16)'
     assert svg.get('viewBox') == '-3 -3 126 54'
@@ -190,7 +190,7 @@ def test_what_the_answer_made_stands_to_the_right_of_the_problem():
 
 
 def test_a_note_stands_below_and_is_escaped():
-    svg = _shown(Board({(0, c): Cell() for c in range(5)}, note='<b>\x07'))
+    svg = _drawn(Board({(0, c): Cell() for c in range(5)}, note='<b>\x07'))
     (note,) = _with_class(svg, 'note')
     assert note.text == '<b>\ufffd'
     assert svg.get('viewBox') == '-3 -3 86 34'
@@ -199,18 +199,18 @@ def test_a_note_stands_below_and_is_escaped():
 def test_a_way_ends_in_a_tip_or_in_a_cross():
     cells = {(0, c): Cell() for c in range(5)}
     way = [(0, 0), (0, 1)]
-    svg = _shown(Board(cells, way=way))
+    svg = _drawn(Board(cells, way=way))
     assert _with_class(svg, 'path')[0].get('points') == '8.0,8.0 24.0,8.0'
     assert _with_class(svg, 'tip')
-    svg = _shown(Board(cells, way=way, blocked=(0, 2)))
+    svg = _drawn(Board(cells, way=way, blocked=(0, 2)))
     assert _with_class(svg, 'cross')
     assert not _with_class(svg, 'tip')
 
 
 def test_every_shape_that_a_puzzle_names_exists():
-    named = {'arrow', 'ring'}
+    shapes = {'arrow', 'ring'}
     for name in ('campsite', 'light_up', 'minesweeper', 'slant', 'star_battle'):
         data = PROBLEMS[name]
         board = ALL_PUZZLES[name].picture(data, data['answer'])
-        named |= {cell.shape for cell in board.cells.values()} - {''}
-    assert named == set(drawing.SHAPES)
+        shapes |= {cell.shape for cell in board.cells.values()} - {''}
+    assert shapes == set(drawing.SHAPES)

@@ -48,21 +48,21 @@ def _read(data_dir, puzzle=None, levels=('easy', 'medium'), counts=_ALL):
     )
 
 
-def _questions(made):
+def _questions(splits):
     return {
         split: [data['question'] for data in problems]
-        for split, problems in made.items()
+        for split, problems in splits.items()
     }
 
 
 def test_a_group_lies_in_one_split_and_every_problem_in_one(write):
-    made = _questions(_read(write()))
+    splits = _questions(_read(write()))
     groups = {
         split: {question.split()[0] for question in questions}
-        for split, questions in made.items()
+        for split, questions in splits.items()
     }
-    assert sum(len(each) for each in groups.values()) == 100
-    assert sorted(q for each in made.values() for q in each) == sorted(
+    assert sum(len(members) for members in groups.values()) == 100
+    assert sorted(q for x in splits.values() for q in x) == sorted(
         f'{a} + {b}' for a, b in _PAIRS
     )
     shares = {split: len(groups[split]) for split in SPLITS}
@@ -71,22 +71,22 @@ def test_a_group_lies_in_one_split_and_every_problem_in_one(write):
 
 
 def test_a_split_depends_on_content_only(write):
-    made = _read(write())
-    assert _read(write(a=_PAIRS[:200][::-1], b=_PAIRS[150:])) == made
+    splits = _read(write())
+    assert _read(write(a=_PAIRS[:200][::-1], b=_PAIRS[150:])) == splits
     fewer = _questions(_read(write(a=_PAIRS[::3])))
-    for split, questions in _questions(made).items():
+    for split, questions in _questions(splits).items():
         assert set(fewer[split]) <= set(questions)
 
 
 def test_levels_come_one_after_the_other_with_at_most_their_number(write):
     data_dir = write()
-    made = _read(data_dir, counts={'test': 5, 'validation': 0, 'train': 1000})
-    assert [data['level'] for data in made['test']] == ['easy'] * 5 + ['medium'] * 5
-    assert {data['puzzle'] for data in made['test']} == {'sums'}
-    assert made['validation'] == []
-    assert 100 < len(made['train']) < 200 * 2
+    splits = _read(data_dir, counts={'test': 5, 'validation': 0, 'train': 1000})
+    assert [data['level'] for data in splits['test']] == ['easy'] * 5 + ['medium'] * 5
+    assert {data['puzzle'] for data in splits['test']} == {'sums'}
+    assert splits['validation'] == []
+    assert 100 < len(splits['train']) < 200 * 2
     every = _read(data_dir)
-    assert made['test'][:5] == every['test'][:5]
+    assert splits['test'][:5] == every['test'][:5]
     assert (
         _read(data_dir, levels=('medium',))['test']
         == every['test'][
@@ -97,12 +97,12 @@ def test_levels_come_one_after_the_other_with_at_most_their_number(write):
 
 def test_what_is_kept_for_tests_is_the_test_split(write):
     b = [(0, 2), (0, 3), (1, 1), (200, 0)]
-    made = _questions(_read(write(b=b), _TestedSums()))
-    assert sorted(made['test']) == ['0 + 2', '0 + 3', '1 + 1', '200 + 0']
-    others = made['train'] + made['validation']
+    splits = _questions(_read(write(b=b), _TestedSums()))
+    assert sorted(splits['test']) == ['0 + 2', '0 + 3', '1 + 1', '200 + 0']
+    untested = splits['train'] + splits['validation']
     # Nothing of groups 0 and 1.
-    assert len(others) == 98 * 4
-    assert {question.split()[0] for question in others}.isdisjoint({'0', '1', '200'})
+    assert len(untested) == 98 * 4
+    assert {question.split()[0] for question in untested}.isdisjoint({'0', '1', '200'})
 
 
 def test_a_missing_file_says_where_to_get_it(tmp_path):

@@ -62,7 +62,7 @@ def test_one_label_is_right(answer, error, official):
 
 
 def test_the_real_files_are_split_by_their_premises(shared_dir):
-    made = files.read_splits(
+    splits = files.read_splits(
         FOLIO,
         levels=('easy', 'medium', 'hard'),
         counts=dict.fromkeys(('train', 'validation', 'test'), 2000),
@@ -70,12 +70,12 @@ def test_the_real_files_are_split_by_their_premises(shared_dir):
     )
     premises = {
         split: {data['question'].partition('\nConclusion')[0] for data in problems}
-        for split, problems in made.items()
+        for split, problems in splits.items()
     }
     assert not premises['train'] & premises['validation']
     assert not premises['test'] & (premises['train'] | premises['validation'])
     # One problem of 1,208 occurs twice. The levels are those of Enigmata's page, which
     # has 741, 303 and 164.
-    levels = Counter(data['level'] for each in made.values() for data in each)
+    levels = Counter(data['level'] for split in splits.values() for data in split)
     assert levels == {'easy': 740, 'medium': 303, 'hard': 164}
-    assert len(made['test']) == 204
+    assert len(splits['test']) == 204

@@ -63,15 +63,15 @@ def test_levels_have_their_sizes_and_no_black_cell_is_needless():
     # seventh one do not always find room.
     expected = (4, {2: 49, 3: 51}), (4, {4: 80, 5: 20}), (5, {5: 26, 6: 46, 7: 28})
     for level, (side, counts) in enumerate(expected):
-        found = collections.Counter()
+        num_black = collections.Counter()
         for data in drawn(HITORI, level):
             assert len(data['grid']) == side
             black = ast.literal_eval(data['answer'])
-            found[len(black)] += 1
+            num_black[len(black)] += 1
             for cell in black:
-                fewer = str([each for each in black if each != cell])
+                fewer = str([place for place in black if place != cell])
                 assert 'shows a number twice' in error_of(HITORI, data, fewer)
-        assert found == counts
+        assert num_black == counts
 
 
 def test_a_drawing_shows_which_cells_are_black():

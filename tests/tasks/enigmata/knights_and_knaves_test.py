@@ -40,10 +40,10 @@ def _truth_values(question):
     """Whether the statement holds in each world that the inhabitants leave open."""
     first, *lines, last = question.splitlines()
     names = re.findall(r'[A-Z]\w+', first.removeprefix('The'))
-    said = []
+    statements = []
     for line in lines:
         speaker, sentence = re.fullmatch(r'(\w+) says: "(.*)"', line).groups()
-        said.append((speaker, _meaning(sentence)))
+        statements.append((speaker, _meaning(sentence)))
     statement = _meaning(last.removeprefix('Statement: '))
     worlds = [
         dict(zip(names, kinds, strict=True))
@@ -52,7 +52,7 @@ def _truth_values(question):
     return [
         statement(kinds)
         for kinds in worlds
-        if all(meaning(kinds) == kinds[speaker] for speaker, meaning in said)
+        if all(meaning(kinds) == kinds[speaker] for speaker, meaning in statements)
     ]
 
 

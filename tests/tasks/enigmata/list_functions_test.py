@@ -67,16 +67,16 @@ def test_a_record_without_a_list_is_an_error(answer):
 
 
 def test_the_real_files_never_have_a_function_in_two_splits(shared_dir):
-    made = files.read_splits(
+    splits = files.read_splits(
         LIST_FUNCTIONS,
         levels=('easy', 'hard'),
         counts=dict.fromkeys(('train', 'validation', 'test'), 500),
         data_dir=str(shared_dir / 'data'),
     )
-    assert sum(map(len, made.values())) == 500
+    assert sum(map(len, splits.values())) == 500
     firsts = {
         split: {tuple(data['question'].split('\n')[:4]) for data in problems}
-        for split, problems in made.items()
+        for split, problems in splits.items()
     }
     # The four examples of a hard problem begin an easy one.
     assert sum(map(len, firsts.values())) == 250

@@ -4,7 +4,7 @@ from passk_jax.tasks.enigmata.magic_square import MAGIC_SQUARE
 from tests.tasks.enigmata.judge import drawn, error_of
 
 # The clues are the first row and the zero in the centre.
-_GIVEN = {
+_CLUES = {
     'numbers': [[-1, 4, -3], [0, 0, 0], [0, 0, 0]],
     'given': [[1, 1, 1], [0, 1, 0], [0, 0, 0]],
     'answer': '-1 4 -3\n-2 0 2\n3 -4 1',
@@ -19,10 +19,10 @@ _FREE = {
 @pytest.mark.parametrize(
     ('data', 'answer', 'error'),
     [
-        (_GIVEN, '-1 4 -3\n-2 0 2\n3 -4 1', None),
-        (_GIVEN, '-1 4 -3\n-2 0 2\n3 -4 2', 'the sums differ'),
-        (_GIVEN, '1 4 -5\n-6 0 6\n5 -4 -1', 'a given number is changed'),
-        (_GIVEN, '-1 4 -3\n-2 1 2\n3 -4 1', 'a given number is changed'),
+        (_CLUES, '-1 4 -3\n-2 0 2\n3 -4 1', None),
+        (_CLUES, '-1 4 -3\n-2 0 2\n3 -4 2', 'the sums differ'),
+        (_CLUES, '1 4 -5\n-6 0 6\n5 -4 -1', 'a given number is changed'),
+        (_CLUES, '-1 4 -3\n-2 1 2\n3 -4 1', 'a given number is changed'),
         (_FREE, '2 7 6\n9 5 1\n4 3 8', None),
         (_FREE, '8 1 6\n3 5 7\n4 9 2', None),
         (_FREE, '5 5 5\n5 5 5\n5 5 5', 'a filled number equals a given one'),
@@ -45,7 +45,7 @@ def test_both_diagonals_count():
 
 
 def test_the_official_rule_cannot_read_signs_and_knows_one_answer():
-    error = error_of(MAGIC_SQUARE, _GIVEN, _GIVEN['answer'], official=True)
+    error = error_of(MAGIC_SQUARE, _CLUES, _CLUES['answer'], official=True)
     assert error == 'a sign, which the official verifier cannot read'
     assert error_of(MAGIC_SQUARE, _FREE, _FREE['answer'], official=True) is None
     error = error_of(MAGIC_SQUARE, _FREE, '8 1 6\n3 5 7\n4 9 2', official=True)
@@ -54,5 +54,5 @@ def test_the_official_rule_cannot_read_signs_and_knows_one_answer():
 
 def test_levels_have_their_numbers_of_blanks():
     for level, blanks in enumerate(({2, 3}, {4, 5}, {6, 7})):
-        given = [sum(map(sum, data['given'])) for data in drawn(MAGIC_SQUARE, level)]
-        assert {9 - each for each in given} == blanks
+        counts = [sum(map(sum, data['given'])) for data in drawn(MAGIC_SQUARE, level)]
+        assert {9 - count for count in counts} == blanks

@@ -130,9 +130,9 @@ def test_levels_have_their_mines_and_looks(level, mines, least, most):
         draws = _InOrder(mines, most=looks == most)
         data = MINESWEEPER.generate(draws, level)
         cells = [cell for row in data['board'] for cell in row]
-        shown = [i for i, cell in enumerate(cells) if cell != HIDDEN]
+        revealed = [i for i, cell in enumerate(cells) if cell != HIDDEN]
         # The last mine was looked at and is not shown.
-        assert shown == list(range(mines, mines + looks - 1))
+        assert revealed == list(range(mines, mines + looks - 1))
 
 
 def test_levels_have_their_sizes_and_few_problems_without_a_forced_mine():

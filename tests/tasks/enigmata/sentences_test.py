@@ -8,9 +8,9 @@ from passk_jax.tasks.enigmata import sentences
 def test_letters_are_capitals_without_j_and_as_many_as_asked_for(length):
     texts = [sentences.letters(Draws('letters', i), length) for i in range(40)]
     assert {len(text) for text in texts} == {length}
-    found = set(''.join(texts))
-    assert all(letter.isascii() and letter.isupper() for letter in found)
-    assert 'J' not in found
+    letters = set(''.join(texts))
+    assert all(letter.isascii() and letter.isupper() for letter in letters)
+    assert 'J' not in letters
     assert len(set(texts)) > (4 if length == 1 else 35)
 
 

@@ -64,5 +64,5 @@ def test_levels_have_their_lengths_and_both_verdicts():
         for level, (low, high) in enumerate(lengths):
             answers = [data['answer'] for data in drawn(puzzle, level)]
             assert 5 < answers.count(_NONE) < 35
-            found = {len(answer) for answer in answers if answer != _NONE}
-            assert low <= min(found) < max(found) <= high
+            answer_lengths = {len(answer) for answer in answers if answer != _NONE}
+            assert low <= min(answer_lengths) < max(answer_lengths) <= high

@@ -129,8 +129,8 @@ _NAMES = {'U': 'Up', 'D': 'Down', 'L': 'Left', 'R': 'Right'}
 _ARROWS = {'U': '↑', 'D': '↓', 'L': '←', 'R': '→'}
 
 
-def _moves(each, between):
-    return lambda a: a if ' ' in a else between.join(each[x] for x in a)
+def _moves(spelling, between):
+    return lambda a: a if ' ' in a else between.join(spelling[x] for x in a)
 
 
 _LETTERS = {x: x for x in 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'}

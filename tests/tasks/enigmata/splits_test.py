@@ -24,20 +24,20 @@ def _make(puzzle=None, *, seed=0, levels=('easy', 'hard'), upto='train', **count
 
 
 def test_problems_name_their_puzzle_and_level():
-    made = _make()
-    assert {split: len(each) for split, each in made.items()} == {
+    by_split = _make()
+    assert {split: len(problems) for split, problems in by_split.items()} == {
         'test': 6,
         'validation': 4,
         'train': 8,
     }
-    levels = [data['level'] for data in made['train']]
+    levels = [data['level'] for data in by_split['train']]
     assert levels == ['easy'] * 4 + ['hard'] * 4
-    assert {data['puzzle'] for data in made['test']} == {'sudoku2'}
+    assert {data['puzzle'] for data in by_split['test']} == {'sudoku2'}
 
 
 def test_no_problem_occurs_twice_in_all_splits_and_levels():
-    made = _make(_Dice(), test=1, validation=1, train=1)
-    faces = [data['grid'][0][0] for split in made.values() for data in split]
+    by_split = _make(_Dice(), test=1, validation=1, train=1)
+    faces = [data['grid'][0][0] for split in by_split.values() for data in split]
     assert sorted(faces) == [1, 2, 3, 4, 5, 6]
 
 
@@ -48,11 +48,11 @@ def test_too_few_problems_are_an_error_that_counts_them():
 
 
 def test_a_split_depends_on_no_later_one_and_on_the_seed():
-    made = _make()
-    assert _make(upto='test') == {'test': made['test']}
-    assert _make(train=9, validation=1)['test'] == made['test']
-    assert _make(train=9)['train'][:4] == made['train'][:4]
-    assert _make(seed=1)['test'] != made['test']
+    by_split = _make()
+    assert _make(upto='test') == {'test': by_split['test']}
+    assert _make(train=9, validation=1)['test'] == by_split['test']
+    assert _make(train=9)['train'][:4] == by_split['train'][:4]
+    assert _make(seed=1)['test'] != by_split['test']
 
 
 def test_the_hash_is_of_the_question():

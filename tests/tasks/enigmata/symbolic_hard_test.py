@@ -81,8 +81,8 @@ def test_every_task_of_arc_has_one_hash_as_a_record(shared_dir):
         question = '\n'.join(f'{p["input"]} -> {p["output"]}' for p in pairs)
         arc = ArcTask.parse_problem(task | {'test_index': 0})
         record = {'meta': {'question': question}, 'answer': task['test'][0]['output']}
-        found = SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record))
-        assert found == ArcTask.content_hash(arc)
+        digest = SYMBOLIC_HARD.content_hash(SYMBOLIC_HARD.read(record))
+        assert digest == ArcTask.content_hash(arc)
 
 
 _CELLS = 'not one comma between two cells'
@@ -134,18 +134,18 @@ def test_the_evaluation_tasks_of_arc_are_the_test_split(shared_dir, tmp_path):
     for name in ('training', 'evaluation'):
         link = tmp_path / 'arc_agi_1' / name
         link.symlink_to(shared_dir / 'data/arc_agi_1' / f'{name}.json')
-    made = files.read_splits(
+    by_split = files.read_splits(
         SYMBOLIC_HARD,
         levels=('easy', 'hard'),
         counts=dict.fromkeys(('train', 'validation', 'test'), 500),
         data_dir=str(tmp_path),
     )
-    assert len(made['test']) == 419
+    assert len(by_split['test']) == 419
     # One training task has the examples of an evaluation task.
-    assert len(made['train']) + len(made['validation']) == 415
+    assert len(by_split['train']) + len(by_split['validation']) == 415
     examples = {
         split: {data['question'].rpartition('Input:')[0] for data in problems}
-        for split, problems in made.items()
+        for split, problems in by_split.items()
     }
     assert not examples['train'] & examples['validation']
     assert not examples['test'] & (examples['train'] | examples['validation'])

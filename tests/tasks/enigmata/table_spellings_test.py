@@ -47,10 +47,10 @@ def test_every_puzzle_has_forms():
 def _wrong_answers(puzzle, data):
     """The answers to other problems, and this one cut, doubled or with a part moved."""
     answer = data['answer']
-    others = [problem_of(puzzle, level)['answer'] for level in range(3)]
+    answers = [problem_of(puzzle, level)['answer'] for level in range(3)]
     parts = re.split(r'(\s+|,|->)', answer)
     return [
-        *(other for other in others if other != answer),
+        *(other for other in answers if other != answer),
         ''.join(parts[2:]),
         ''.join(parts[:-2]),
         f'{answer}\n{answer}',
@@ -110,4 +110,4 @@ def test_the_official_rule_reads_no_more_than_it_did(name, form, error):
         if answer != data['answer']
     ]
     assert errors
-    assert all(found and error in found for found in errors), errors
+    assert all(message and error in message for message in errors), errors

@@ -91,10 +91,10 @@ def recorded(request):
 
 def _generate(puzzle):
     counts = {'test': _COUNT, 'validation': 0, 'train': 0}
-    made = splits.generate_splits(
+    by_split = splits.generate_splits(
         puzzle, levels=LEVELS, counts=counts, seed=0, upto='test'
     )
-    return made['test']
+    return by_split['test']
 
 
 # The same for all tests of a puzzle.

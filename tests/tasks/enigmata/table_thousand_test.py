@@ -29,10 +29,10 @@ print(test.digest(test.generate(sys.argv[1], sys.argv[2])))
 
 def generate(name, level):
     counts = {'test': _FEWER.get((name, level), _COUNT)}
-    made = splits.generate_splits(
+    by_split = splits.generate_splits(
         PUZZLES[name], levels=(level,), counts=counts, seed=0, upto='test'
     )
-    return made['test']
+    return by_split['test']
 
 
 def digest(problems):

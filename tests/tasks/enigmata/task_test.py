@@ -40,7 +40,8 @@ def test_a_problem_is_the_same_in_every_prompt():
         for prompt in ('bare', 'instruct')
     )
     first, second = (
-        [enigmata.EnigmataTask.content_hash(p) for p in each] for each in sources
+        [enigmata.EnigmataTask.content_hash(p) for p in problems]
+        for problems in sources
     )
     assert first == second
     assert len({*first}) == len(first)
@@ -205,9 +206,9 @@ def test_many_responses_to_slant_are_judged_on_arrays(monkeypatch):
     responses = [[text, text.replace('1', '2', 1), ''] for text in right]
     judged = []
 
-    def verify(puzzle, *rest):
-        judged.append((puzzle.name, len(rest[-1])))
-        return batch_verify(puzzle, *rest)
+    def verify(puzzle, *arguments):
+        judged.append((puzzle.name, len(arguments[-1])))
+        return batch_verify(puzzle, *arguments)
 
     batch_verify = batch.verify
     monkeypatch.setattr(batch, 'verify', verify)

@@ -110,8 +110,8 @@ def test_levels_have_their_numbers_of_marks_and_both_players():
             error = error_of(TIC_TAC_TOE, data, data['answer'], official=True)
             assert error is None
         assert {data['player'] for data in problems} == {0, 1}
-        found = {9 - data['board'].count(-1) for data in problems}
-        assert found - {1} == marks
+        counts = {9 - data['board'].count(-1) for data in problems}
+        assert counts - {1} == marks
         # Either player may have begun.
         ahead = {data['board'].count(1) - data['board'].count(0) for data in problems}
         assert ahead == ({-1, 0, 1} if len(marks) > 1 else {-1, 1})

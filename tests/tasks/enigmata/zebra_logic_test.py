@@ -39,25 +39,27 @@ def _solutions(rows, clues):
     width = len(next(iter(rows.values())))
     parsed = []
     for clue in clues:
-        (found,) = [(re.fullmatch(f, clue), m) for f, m in _MEANINGS.items()
+        (match,) = [(re.fullmatch(f, clue), m) for f, m in _MEANINGS.items()
                     if re.fullmatch(f, clue)]  # fmt: skip
-        parsed.append((found[0].groups(), found[1]))
-    found = [{}]
+        parsed.append((match[0].groups(), match[1]))
+    solutions = [{}]
     for name, values in rows.items():
         orders = [
             {f'{name}:{value}': place for place, value in enumerate(order)}
             for order in itertools.permutations(values)
         ]
-        found = [
+        solutions = [
             places
-            for places in (known | order for known in found for order in orders)
+            for places in (
+                solution | order for solution in solutions for order in orders
+            )
             if all(
-                holds(*(places[each] for each in named), width)
-                for named, holds in parsed
-                if all(each in places for each in named)
+                holds(*(places[name] for name in names), width)
+                for names, holds in parsed
+                if all(name in places for name in names)
             )
         ]
-    return found
+    return solutions
 
 
 @pytest.mark.parametrize('level', range(3))
@@ -67,8 +69,8 @@ def test_clues_have_one_solution_and_each_is_needed(level):
         assert len(data['rows']) == 4
         assert len(_solutions(data['rows'], data['clues'])) == 1
         for clue in data['clues']:
-            others = [each for each in data['clues'] if each != clue]
-            assert len(_solutions(data['rows'], others)) > 1
+            remaining = [x for x in data['clues'] if x != clue]
+            assert len(_solutions(data['rows'], remaining)) > 1
 
 
 def test_every_kind_of_clue_occurs():

@@ -48,8 +48,8 @@ def test_each_rule_compares_in_its_own_way(place, gold, right, wrong):
 
 
 def test_a_verdict_has_the_answer_and_a_reason():
-    found = judge('cipher', '1', '1', 'A', 'so [[ B ]]')
-    assert (found.parsed, found.error) == ('B', 'not the stored answer')
+    verdict = judge('cipher', '1', '1', 'A', 'so [[ B ]]')
+    assert (verdict.parsed, verdict.error) == ('B', 'not the stored answer')
     assert judge('cipher', '1', '1', 'A', 'so B').error == 'no answer'
     assert judge('puzzle', '6', '51', '4', 'so [4]').error == 'no answer'
     assert judge('cipher', '1', '1', 'A', 'so [[A]]').error is None
@@ -80,7 +80,7 @@ def test_the_published_verdicts_are_reproduced(shared_dir):
             record = json.loads(line)
             # The answers of a few problems were changed since.
             data = problems.parse(record | {'question': '?'}, category=category).data
-            found = official.verdict(data, record['response'])
-            assert found.correct == record['is_correct'], (category, record['idx'])
+            verdict = official.verdict(data, record['response'])
+            assert verdict.correct == record['is_correct'], (category, record['idx'])
             number += 1
     assert number == 1250

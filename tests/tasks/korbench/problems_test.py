@@ -96,16 +96,16 @@ def test_a_malformed_file_is_named(tmp_path, file, content, message):
 
 def test_the_benchmark_is_read_as_it_is(shared_dir):
     folder = shared_dir / 'data' / 'korbench'
-    found = [
+    benchmark = [
         problem
         for category in problems.CATEGORIES
         for problem in problems.read_category(
             category, directory=folder, prompt_file=folder / 'zero-shot.yaml'
         )
     ]
-    assert len(found) == 1250
-    assert len({(p.category, p.data['rule']) for p in found}) == 125
+    assert len(benchmark) == 1250
+    assert len({(p.category, p.data['rule']) for p in benchmark}) == 125
     # Two of a cipher are there twice.
-    assert len({problems.content_hash(p) for p in found}) == 1248
-    assert all(p.prompt.endswith('### Answer:\n') for p in found)
-    assert max(len(p.prompt) for p in found) == 10_876
+    assert len({problems.content_hash(p) for p in benchmark}) == 1248
+    assert all(p.prompt.endswith('### Answer:\n') for p in benchmark)
+    assert max(len(p.prompt) for p in benchmark) == 10_876

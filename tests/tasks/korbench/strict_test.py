@@ -6,7 +6,7 @@ from passk_jax.tasks.korbench import problems, strict
 
 _SUM = 'TT+TT=LTC\nPlease'
 _PATH = '?+?*?-?=10\nThere'
-_GIVEN = 'The numbers are:\n9 8 7 6.\nYour'
+_NUMBERS = 'The numbers are:\n9 8 7 6.\nYour'
 
 
 def judge_all(category, rule, gold, answers, *, idx='1', question=''):
@@ -99,7 +99,7 @@ def test_sets_given_by_inequalities():
             '6+2*3-3=10': 'the equation does not hold',
             '0/0+1=10': 'not the equation of the question with digits',
         }),
-        ('10', _GIVEN, '6*8/(9-7)', {
+        ('10', _NUMBERS, '6*8/(9-7)', {
             '8/(9 - 7)×6': None,
             '8÷(9-7)*6 = 24': None,
             '24': 'not the given numbers, each exactly once',
@@ -197,10 +197,10 @@ def test_every_stored_answer_that_is_right_is_accepted(shared_dir):
     for category in problems.CATEGORIES:
         file = shared_dir / 'data' / 'korbench' / category / 'sample.jsonl'
         data = [problems.parse(r, category=category).data for r in _records(file)]
-        found = strict.judge(data, [f'[[{each["answer"]}]]' for each in data])
+        verdicts = strict.judge(data, [f'[[{row["answer"]}]]' for row in data])
         wrong |= {
-            (category, int(each['idx'])): verdict.error
-            for each, verdict in zip(data, found, strict=True)
+            (category, int(row['idx'])): verdict.error
+            for row, verdict in zip(data, verdicts, strict=True)
             if not verdict.correct
         }
     assert wrong == {

@@ -17,21 +17,23 @@ def make_task(**changes):
 
 def test_a_split_has_category_after_category(tmp_path):
     toy.write(tmp_path)
-    found = make_task().source('test', data_dir=str(tmp_path))
-    assert [p.id for p in found] == list(range(5))
-    assert [p.category for p in found] == list(toy.PROBLEMS)
+    problems = make_task().source('test', data_dir=str(tmp_path))
+    assert [p.id for p in problems] == list(range(5))
+    assert [p.category for p in problems] == list(toy.PROBLEMS)
     some = make_task(categories=('puzzle', 'logic'), report_by='rule')
-    found = some.source('test', data_dir=str(tmp_path))
-    assert [p.category for p in found] == ['puzzle_10', 'logic_01']
+    problems = some.source('test', data_dir=str(tmp_path))
+    assert [p.category for p in problems] == ['puzzle_10', 'logic_01']
 
 
 def test_splits_share_no_content_and_miss_nothing(tmp_path):
     toy.write(tmp_path, copies=40)
     task = make_task(train_percent=60, validation_percent=10)
-    found = {s: task.source(s, data_dir=str(tmp_path)) for s in task.splits}
-    hashes = {s: {content_hash(p) for p in found[s]} for s in found}
+    by_split = {s: task.source(s, data_dir=str(tmp_path)) for s in task.splits}
+    hashes = {s: {content_hash(p) for p in by_split[s]} for s in by_split}
     assert sum(map(len, hashes.values())) == len(set.union(*hashes.values())) == 200
-    assert len(found['train']) > len(found['test']) > len(found['validation']) > 5
+    assert (
+        len(by_split['train']) > len(by_split['test']) > len(by_split['validation']) > 5
+    )
     # The others stay where they are if one is not there.
     fewer = make_task(train_percent=60, validation_percent=10, categories=('logic',))
     logic = {content_hash(p) for p in fewer.source('train', data_dir=str(tmp_path))}
@@ -123,12 +125,14 @@ def test_score_reads_the_records_of_the_benchmark_and_their_category():
     record = {'idx': '1', 'question': 'Compute', 'answer': '[[1/2]]', 'rule_id': '1'}
     line = {'problem': record | {'question_type': 'operation'}, 'response': '[[0.5]]'}
     lines = [json.dumps(line).encode()]
-    lines += [json.dumps(line | {'problem': each}).encode() for each in (record, 'x')]
+    lines += [
+        json.dumps(line | {'problem': problem}).encode() for problem in (record, 'x')
+    ]
     for official in (False, True):
-        found = list(score.score_lines(lines, task=KorbenchTask, official=official))
-        assert found[0][0]['correct'] == (not official)
-        assert "'question_type'=None is none of ['cipher'" in found[1][0]['error']
-        assert found[2][0]['error'].endswith('not as text')
+        scored = list(score.score_lines(lines, task=KorbenchTask, official=official))
+        assert scored[0][0]['correct'] == (not official)
+        assert "'question_type'=None is none of ['cipher'" in scored[1][0]['error']
+        assert scored[2][0]['error'].endswith('not as text')
 
 
 def test_the_benchmark_can_be_split_and_its_own_rules_judge(shared_dir):

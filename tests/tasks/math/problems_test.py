@@ -19,22 +19,22 @@ def read(tmp_path, *files, **fields):
     return problems.read_split([str(path) for path in paths], **FIELDS | fields)
 
 
-def record(problem, answer='1', **others):
-    return {'problem': problem, 'answer': answer} | others
+def record(problem, answer='1', **fields):
+    return {'problem': problem, 'answer': answer} | fields
 
 
 def test_problems_are_numbered_through_the_files(tmp_path):
-    found = read(
+    parsed = read(
         tmp_path,
         [record('a', '1', id='x'), record('b', 2, unique_id=7)],
         ['', record('c', ' 3 ')],
     )
-    assert [(p.id, p.category, dict(p.data)) for p in found] == [
+    assert [(p.id, p.category, dict(p.data)) for p in parsed] == [
         (0, 'file0', {'problem': 'a', 'answer': '1', 'id': 'x'}),
         (1, 'file0', {'problem': 'b', 'answer': '2', 'id': '7'}),
         (2, 'file1', {'problem': 'c', 'answer': '3'}),
     ]
-    assert found[0].prompt == (
+    assert parsed[0].prompt == (
         r'Please reason step by step, and put your final answer within \boxed{}.'
         '\n\na'
     )
@@ -42,10 +42,10 @@ def test_problems_are_numbered_through_the_files(tmp_path):
 
 def test_fields_have_the_names_that_are_given(tmp_path):
     lines = [{'question': 'q', 'solution': 's', 'key': 'k', 'answer': 'no'}]
-    (found,) = read(
+    (problem,) = read(
         tmp_path, lines, problem='question', answer='solution', ids=('key',)
     )
-    assert dict(found.data) == {'problem': 'q', 'answer': 's', 'id': 'k'}
+    assert dict(problem.data) == {'problem': 'q', 'answer': 's', 'id': 'k'}
 
 
 def test_a_field_may_lie_in_a_list_and_in_an_object(tmp_path):
@@ -57,10 +57,10 @@ def test_a_field_may_lie_in_a_list_and_in_an_object(tmp_path):
         }
     ]
     fields = {'problem': 'prompt.0.content', 'answer': 'reward_model.ground_truth'}
-    (found,) = read(tmp_path, lines, **fields)
-    assert dict(found.data) == {'problem': 'q', 'answer': '34'}
-    (found,) = read(tmp_path, lines, **fields | {'problem': 'a.b'})
-    assert found.data['problem'] == 'plain'
+    (problem,) = read(tmp_path, lines, **fields)
+    assert dict(problem.data) == {'problem': 'q', 'answer': '34'}
+    (problem,) = read(tmp_path, lines, **fields | {'problem': 'a.b'})
+    assert problem.data['problem'] == 'plain'
     for absent in ('prompt.1.content', 'prompt.x', 'reward_model.0', 'a.b.c'):
         with pytest.raises(ValueError, match=f"no field '{absent}'; have"):
             read(tmp_path, lines, **fields | {'problem': absent})
@@ -89,12 +89,12 @@ def test_a_field_that_is_the_same_in_all_rows_is_refused(tmp_path):
 
 
 def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
-    found = read(
+    parsed = read(
         tmp_path,
         [record('Find x.'), record('empty', ' '), record('find\n  X. ', '2')],
         [record('Find x.'), record('find y.')],
     )
-    assert [(p.id, p.data['answer']) for p in found] == [(0, '1'), (1, '1')]
+    assert [(p.id, p.data['answer']) for p in parsed] == [(0, '1'), (1, '1')]
     assert 'file0.jsonl: left out 1 problems without a gold and 1' in caplog.text
     assert 'file1.jsonl: left out 0 problems without a gold and 1' in caplog.text
 
@@ -102,8 +102,8 @@ def test_repeats_and_problems_without_an_answer_are_left_out(tmp_path, caplog):
 def test_golds_that_stand_for_none_are_left_out_and_counted(tmp_path, caplog):
     nothing = ['proof', 'Proof', 'notfound', 'NaN', float('nan'), None, '', ' null ']
     lines = [record(f'{i}', gold) for i, gold in enumerate([*nothing, 'none', '5'])]
-    found = read(tmp_path, lines)
-    assert [p.data['answer'] for p in found] == ['none', '5']
+    parsed = read(tmp_path, lines)
+    assert [p.data['answer'] for p in parsed] == ['none', '5']
     assert f'left out {len(nothing)} problems without a gold' in caplog.text
 
 
@@ -164,9 +164,9 @@ def test_the_benchmarks_are_read_as_they_are(shared_dir):
         'math_train/math_train': 7471,
     }
     for name, count in counts.items():
-        found = problems.read_split([str(data / f'{name}.jsonl')], **FIELDS)
-        assert len(found) == count
-        assert ('id' in found[0].data) == (
+        parsed = problems.read_split([str(data / f'{name}.jsonl')], **FIELDS)
+        assert len(parsed) == count
+        assert ('id' in parsed[0].data) == (
             name.partition('/')[2] not in ('aime_1983_2023', 'math_train')
         )
 

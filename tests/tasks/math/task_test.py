@@ -18,9 +18,9 @@ def test_splits_are_those_of_the_files(tmp_path):
     toy.write(tmp_path)
     task = make_task()
     for split, records in toy.RECORDS.items():
-        found = task.source(split, data_dir=str(tmp_path))
-        assert [p.data['problem'] for p in found] == [r['problem'] for r in records]
-        assert {p.category for p in found} == {f'math_{split}'}
+        problems = task.source(split, data_dir=str(tmp_path))
+        assert [p.data['problem'] for p in problems] == [r['problem'] for r in records]
+        assert {p.category for p in problems} == {f'math_{split}'}
 
 
 def test_a_path_may_be_absolute_or_start_at_the_working_directory(

@@ -25,6 +25,6 @@ PARAMS = {
 def write(directory: pathlib.Path, **changes: list) -> pathlib.Path:
     """Writes the files that ``PARAMS`` names; ``changes`` are other records."""
     for split, records in (RECORDS | changes).items():
-        lines = ''.join(json.dumps(each) + '\n' for each in records)
+        lines = ''.join(json.dumps(record) + '\n' for record in records)
         (directory / f'math_{split}.jsonl').write_text(lines)
     return directory

@@ -45,9 +45,9 @@ def test_a_letter_a_text_or_a_value_is_right(change, right, wrong):
     for response in right:
         assert verdict(toy.CHOICE | change, response).correct, response
     for response in wrong:
-        found = verdict(toy.CHOICE | change, response)
-        assert not found.correct, response
-        assert found.error
+        judged = verdict(toy.CHOICE | change, response)
+        assert not judged.correct, response
+        assert judged.error
 
 
 def test_naming_every_choice_is_wrong():
@@ -87,11 +87,11 @@ def test_what_is_right_officially_is_right_but_for_those_listed(every, shared_di
         number = int(case['id'])
         if number % every and not case['correct'] and number not in ACCEPTED:
             continue
-        found = verdict(problems[case['id']], case['response'])
+        judged = verdict(problems[case['id']], case['response'])
         if case['correct']:
-            assert found.error == REFUSED.get(case['id']), (case, found)
+            assert judged.error == REFUSED.get(case['id']), (case, judged)
         else:
-            assert found.correct == (number in ACCEPTED), (case, found)
+            assert judged.correct == (number in ACCEPTED), (case, judged)
 
 
 def test_a_clone_of_mathvision_has_its_pictures_beside_the_records(tmp_path):

@@ -110,7 +110,7 @@ def images_of(text):
         np.rot90(image, turns) for image in (cells, cells.T) for turns in range(4)
     ]
     texts = {'\n'.join(map(''.join, image)) for image in images}
-    return texts | {each.translate(str.maketrans('SE', 'ES')) for each in texts}
+    return texts | {text.translate(str.maketrans('SE', 'ES')) for text in texts}
 
 
 def test_turned_mirrored_and_reversed_mazes_are_one_maze():

@@ -49,7 +49,9 @@ def test_a_maze_is_the_same_in_every_prompt(data_dir):
         _task(prompt=prompt).source('test', data_dir=data_dir)
         for prompt in ('bare', 'instruct')
     )
-    first, second = ([_task().content_hash(p) for p in each] for each in sources)
+    first, second = (
+        [_task().content_hash(p) for p in problems] for problems in sources
+    )
     assert first == second
     assert len({*first}) == 30
 

@@ -43,9 +43,9 @@ def test_a_choice_is_named_by_its_letter_or_its_text():
     for response in ('B', r'So \boxed{B}', '(B) four', 'Six words here say (B) four.'):
         assert verdict(toy.CHOICE, response).correct, response
     for response in ('A', r'B. No: \boxed{A}', '(A) or (B)', '', 'B four five', '4'):
-        found = verdict(toy.CHOICE, response)
-        assert not found.correct, response
-        assert found.error
+        judged = verdict(toy.CHOICE, response)
+        assert not judged.correct, response
+        assert judged.error
     assert verdict(toy.CHOICE, 'C').error == 'chose C, not B'
 
 
@@ -114,8 +114,8 @@ def test_what_is_right_officially_is_right_but_for_those_listed(shared_dir):
     records = list(map(json.loads, file.read_text().splitlines()))
     assert len(records) == 900
     for record in records:
-        found = verdict(record, record['response'])
+        judged = verdict(record, record['response'])
         name = record['id'].removeprefix('validation_')
         listed = REFUSED if record['official_correct'] else ACCEPTED
-        agrees = found.correct == bool(record['official_correct'])
-        assert agrees == (name not in listed), (record, found)
+        agrees = judged.correct == bool(record['official_correct'])
+        assert agrees == (name not in listed), (record, judged)

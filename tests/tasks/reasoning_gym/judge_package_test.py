@@ -27,18 +27,18 @@ EXPLOITS = (
 
 
 @pytest.fixture(scope='module', params=SCORED)
-def found(request):
+def items(request):
     """Problems of a set."""
     params = {'sets': {request.param: {}}, 'seed': 11, 'train_count': 0}
     params |= {'validation_count': 0, 'test_count': COUNT}
-    made = tasks.make_task('reasoning_gym', params).source('test', data_dir='')
-    assert {problem.category for problem in made} == {request.param}
-    return made
+    source = tasks.make_task('reasoning_gym', params).source('test', data_dir='')
+    assert {problem.category for problem in source} == {request.param}
+    return source
 
 
-def verdicts(found, answers):
+def verdicts(items, answers):
     responses = [f'so <answer>{answer}</answer>' for answer in answers]
-    return judge.judge([problem.data for problem in found], responses)
+    return judge.judge([problem.data for problem in items], responses)
 
 
 def near_miss(problem):
@@ -52,41 +52,41 @@ def near_miss(problem):
     return answer[:place] + new + answer[place + 1 :]
 
 
-def test_the_stored_answer_is_right(found):
-    answers = [problem.data['answer'] for problem in found]
-    assert all(each.correct for each in verdicts(found, answers))
+def test_the_stored_answer_is_right(items):
+    answers = [problem.data['answer'] for problem in items]
+    assert all(verdict.correct for verdict in verdicts(items, answers))
 
 
-def test_near_misses_are_wrong(found):
-    answers = [near_miss(problem) for problem in found]
-    assert not any(each.correct for each in verdicts(found, answers))
-    if found[0].category not in REPEATABLE:
-        twice = ['\n'.join([problem.data['answer']] * 2) for problem in found]
-        assert not any(each.correct for each in verdicts(found, twice))
+def test_near_misses_are_wrong(items):
+    answers = [near_miss(problem) for problem in items]
+    assert not any(verdict.correct for verdict in verdicts(items, answers))
+    if items[0].category not in REPEATABLE:
+        twice = ['\n'.join([problem.data['answer']] * 2) for problem in items]
+        assert not any(verdict.correct for verdict in verdicts(items, twice))
 
 
-def test_exploits_are_wrong_and_run_nothing(found, tmp_path):
+def test_exploits_are_wrong_and_run_nothing(items, tmp_path):
     canary = tmp_path / 'canary'
     payloads = [payload.replace('{path}', str(canary)) for payload in PAYLOADS]
     for answer in (*EXPLOITS, *payloads):
-        made = verdicts(found[:5], [answer] * 5)
-        assert not any(each.correct for each in made), answer[:50]
-        assert not any('too' in each.error for each in made), answer[:50]
+        judged = verdicts(items[:5], [answer] * 5)
+        assert not any(verdict.correct for verdict in judged), answer[:50]
+        assert not any('too' in verdict.error for verdict in judged), answer[:50]
     assert not canary.exists()
 
 
-def test_what_is_kept_of_an_item_is_what_its_scorer_reads(found):
-    name = found[0].category
+def test_what_is_kept_of_an_item_is_what_its_scorer_reads(items):
+    name = items[0].category
     package = problems.load_package()
-    made = package.create_dataset(name, seed=5, size=20)
+    dataset = package.create_dataset(name, seed=5, size=20)
     score = package.get_score_answer_fn(name)
     for i in range(20):
-        if not made[i]['answer']:
+        if not dataset[i]['answer']:
             continue
-        item = problems.item_of(name, made[i])
+        item = problems.item_of(name, dataset[i])
         for answer in (item['answer'], item['answer'] + ' 1', '1'):
             try:
-                expected = score(answer, made[i])
+                expected = score(answer, dataset[i])
             except ValueError:
                 continue
             assert score(answer, item) == expected

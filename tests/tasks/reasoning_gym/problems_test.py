@@ -22,11 +22,11 @@ def test_ranges_of_splits_and_seeds_do_not_overlap():
 def test_no_problem_is_in_two_splits_and_test_depends_on_no_other(monkeypatch):
     toy.install(monkeypatch)
     # 16 of the 36 sums, so that draws repeat.
-    made = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
-    questions = [item['question'] for items in made.values() for item in items]
+    by_split = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
+    questions = [item['question'] for items in by_split.values() for item in items]
     assert len({*questions}) == len(questions) == 16
     only = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3, upto='test')
-    assert only == {'test': made['test']}
+    assert only == {'test': by_split['test']}
     other = problems.generate_splits('gcd', {}, counts=COUNTS, seed=4, upto='test')
     assert other != only
 
@@ -50,26 +50,30 @@ def test_what_a_set_refuses_or_lacks_is_named(monkeypatch, config, message):
         problems.generate_splits('gcd', config, counts=COUNTS, seed=0)
 
 
-@pytest.mark.parametrize('found', [None, '0.1.24'])
-def test_a_missing_package_or_version_names_the_package(monkeypatch, found):
+@pytest.mark.parametrize('installed', [None, '0.1.24'])
+def test_a_missing_package_or_version_names_the_package(monkeypatch, installed):
     def version(name):
-        if found is None:
+        if installed is None:
             raise metadata.PackageNotFoundError(name)
-        return found
+        return installed
 
     monkeypatch.setattr(metadata, 'version', version)
-    message = rf'needs (\S+==0.1.25), found {found}: pip install \1$'
+    message = rf'needs (\S+==0.1.25), found {installed}: pip install \1$'
     with pytest.raises(ValueError, match=message):
         problems.generate_splits('gcd', {}, counts=COUNTS, seed=0)
 
 
 def test_an_item_keeps_what_its_scorer_reads_as_json():
-    made = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': (1, {2: 3}), 'x': 4}}
-    kept = {'question': 'q', 'answer': 'a'}
+    item = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': (1, {2: 3}), 'x': 4}}
+    fields = {'question': 'q', 'answer': 'a'}
     puzzle = {'puzzle': [1, {'2': 3}]}
-    assert problems.item_of('jugs', made) == {'set': 'jugs', **kept, 'metadata': puzzle}
-    assert problems.item_of('dice', made) == {'set': 'dice', **kept, 'metadata': {}}
-    assert problems.item_of('maze', made) == {'set': 'maze', **kept}
+    assert problems.item_of('jugs', item) == {
+        'set': 'jugs',
+        **fields,
+        'metadata': puzzle,
+    }
+    assert problems.item_of('dice', item) == {'set': 'dice', **fields, 'metadata': {}}
+    assert problems.item_of('maze', item) == {'set': 'maze', **fields}
 
 
 @pytest.mark.parametrize(
@@ -82,16 +86,16 @@ def test_an_item_keeps_what_its_scorer_reads_as_json():
     ],
 )
 def test_an_item_without_what_a_verdict_reads_is_refused(change, message):
-    made = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': 1}}
+    item = {'question': 'q', 'answer': 'a', 'metadata': {'puzzle': 1}}
     with pytest.raises(ValueError, match=message):
-        problems.item_of('jugs', made | change)
+        problems.item_of('jugs', item | change)
 
 
 def test_problems_with_an_empty_answer_are_left_out(monkeypatch):
     toy.install(monkeypatch)
     monkeypatch.setattr(toy, 'str', lambda n: '' if n == 7 else f'{n}', raising=False)
-    made = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
-    answers = [item['answer'] for items in made.values() for item in items]
+    by_split = problems.generate_splits('gcd', {}, counts=COUNTS, seed=3)
+    answers = [item['answer'] for items in by_split.values() for item in items]
     assert len(answers) == 16
     assert '' not in answers
 
@@ -122,12 +126,12 @@ def test_the_rare_letters_of_a_book_are_in_the_alphabet(name):
     slow_values(table.ALLOWED, quick={*table.ALLOWED} - {'futoshiki', 'zebra_puzzles'}),
 )
 def test_every_set_has_problems_for_each_split_in_its_alphabet(name):
-    made = problems.generate_splits(name, {}, counts=COUNTS, seed=0)
-    assert {split: len(items) for split, items in made.items()} == COUNTS
+    by_split = problems.generate_splits(name, {}, counts=COUNTS, seed=0)
+    assert {split: len(items) for split, items in by_split.items()} == COUNTS
     params = {f'{split}_count': count for split, count in COUNTS.items()}
     task = tasks.make_task('reasoning_gym', {'sets': {name: {}}, 'seed': 0, **params})
     assert isinstance(task, Alphabet)
     assert len(set(task.alphabet)) == len(task.alphabet)
     if name != 'emoji_mystery':
-        texts = ''.join(x['question'] + x['answer'] for x in made['train'])
+        texts = ''.join(x['question'] + x['answer'] for x in by_split['train'])
         assert set(texts) <= set(task.alphabet)

@@ -10,7 +10,7 @@ from passk_jax.tasks.reasoning_gym import scorers
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def calls(monkeypatch):
     """The names of the sets whose scorers were made; each score is its item's."""
     names = []
 
@@ -25,17 +25,17 @@ def asked(monkeypatch):
     scorers._scorer.cache_clear()
 
 
-def test_only_a_score_of_one_is_right(asked):
+def test_only_a_score_of_one_is_right(calls):
     scores = {'one': 1, 'float': 1.0, 'less': 1 - 1e-9, 'more': 1 + 1e-9, 'none': 0}
     item = json.dumps({'set': 'dice', 'metadata': scores})
-    found = {answer: scorers.right(item, answer) for answer in scores}
+    verdicts = {answer: scorers.right(item, answer) for answer in scores}
     right = {'one': True, 'float': True, 'less': False, 'more': False, 'none': False}
-    assert found == right
+    assert verdicts == right
     # Each set's data are read once.
-    assert asked == ['dice']
+    assert calls == ['dice']
 
 
-def test_what_a_scorer_raises_is_left_to_the_worker(asked):
+def test_what_a_scorer_raises_is_left_to_the_worker(calls):
     item = json.dumps({'set': 'dice', 'metadata': {}})
     with pytest.raises(KeyError):
         scorers.right(item, 'answer')

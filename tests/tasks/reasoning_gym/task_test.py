@@ -74,6 +74,6 @@ def test_sets_bring_their_problems_in_order(monkeypatch):
     toy.install(monkeypatch)
     sets = {'maze': {}, 'gcd': {'most': 9}}
     task = tasks.make_task('reasoning_gym', toy.PARAMS | {'sets': sets})
-    found = task.source('test', data_dir='')
-    assert [problem.category for problem in found] == ['maze'] * 4 + ['gcd'] * 4
-    assert [problem.id for problem in found] == [*range(8)]
+    problems = task.source('test', data_dir='')
+    assert [problem.category for problem in problems] == ['maze'] * 4 + ['gcd'] * 4
+    assert [problem.id for problem in problems] == [*range(8)]

@@ -13,12 +13,12 @@ def test_no_cell_may_be_right():
 
 def test_cells_outside_count_as_wrong_and_do_not_come_in_at_the_other_side():
     data = {'row_sums': [2, 0], 'column_sums': [0, 1]}
-    others = '[(1, 2), (0, 0)]', '[(1, -1)]', '[(-1, 2)]', '[(1, 3)]', '[(1, 5)]'
-    verdicts = judged('kakurasu', data, '[(1, 2)]', *others)
+    answers = '[(1, 2), (0, 0)]', '[(1, -1)]', '[(-1, 2)]', '[(1, 3)]', '[(1, 5)]'
+    verdicts = judged('kakurasu', data, '[(1, 2)]', *answers)
     assert verdicts == [True] + [False] * 5
     mines = {'board': [[-2, 1], [1, 1]], 'forced': [[0, 0]]}
-    others = '[(0, 0), (2, 2)]', '[(0, 0), (0, 0)]', '[(-2, -2)]', '[(0, 0), (-1, 0)]'
-    assert judged('minesweeper', mines, '[(0, 0)]', *others) == [True] + [False] * 4
+    answers = '[(0, 0), (2, 2)]', '[(0, 0), (0, 0)]', '[(-2, -2)]', '[(0, 0), (-1, 0)]'
+    assert judged('minesweeper', mines, '[(0, 0)]', *answers) == [True] + [False] * 4
 
 
 def test_a_bulb_lights_to_the_other_side_and_not_through_a_cell():

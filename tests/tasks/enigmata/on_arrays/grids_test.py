@@ -17,8 +17,8 @@ def test_more_padding_changes_nothing(name):
     puzzle, rule = PUZZLES[name], RULES[name]
     (data,) = drawn(puzzle, 0, 1)
     arrays = *rule.problem(data), rule.answer(data, data['answer'])
-    small = [padded(each) for each in arrays]
-    large = [np.pad(each, (0, len(each)), constant_values=PAD) for each in small]
+    small = [padded(array) for array in arrays]
+    large = [np.pad(array, (0, len(array)), constant_values=PAD) for array in small]
     judge = jax.jit(rule.judge)
     assert judge(*small)
     assert judge(*large)
@@ -49,7 +49,7 @@ def test_sums_that_differ_by_two_to_the_32_differ():
     grid[range(1, 9), [7, 3, 4, 5, 6, 8, 1, 2]] += 2**29
     assert set(grid.sum(0)) == set(grid.sum(1)) == {9 * 10**8, 9 * 10**8 - 2**32}
     data = dict.fromkeys(('numbers', 'given'), [[0] * 9] * 9)
-    answers = [grid_text(each.tolist()) for each in (grid, grid * 0 - 999_999_999)]
+    answers = [grid_text(board.tolist()) for board in (grid, grid * 0 - 999_999_999)]
     assert judged('magic_square', data, *answers) == [False, True]
 
 

@@ -22,7 +22,7 @@ def _cells(grid):
 
 
 @functools.cache
-def _each(function):
+def _map_grids(function):
     return jax.jit(jax.vmap(function))
 
 
@@ -43,7 +43,7 @@ def test_beside_counts_sides_and_not_corners():
 
 def test_cells_touch_as_the_hosts_do():
     grids = np.random.default_rng(0).random((500, SIDE, SIDE)) < 0.12
-    touch = _each(neighbours.any_touch)(grids)
+    touch = _map_grids(neighbours.any_touch)(grids)
     host = [adjacent(_cells(grid)) for grid in grids]
     np.testing.assert_array_equal(touch, host)
     assert 50 < sum(host) < 450
@@ -55,7 +55,7 @@ def test_white_cells_hang_together_as_the_hosts_do():
     grids[0] = False
     # A snake through all of the grid is the longest way.
     grids[1] = [[1] * 5, [0, 0, 0, 0, 1], [1] * 5, [1, 0, 0, 0, 0], [1] * 5]
-    joined = _each(neighbours.connected)(grids)
+    joined = _map_grids(neighbours.connected)(grids)
     host = [hitori._white_connected(set(_cells(~grid)), SIDE) for grid in grids]
     np.testing.assert_array_equal(joined, host)
     assert not host[0]
@@ -94,8 +94,8 @@ def test_trees_and_tents_are_paired_as_the_host_pairs_them():
     row, column = np.indices((SIDE, SIDE))
     lattice = (row + column) % 2 == 1, (row % 2 == 0) & (column % 2 == 0)
     pairs += [lattice, ring]
-    trees, tents = (np.stack(each) for each in zip(*pairs, strict=True))
-    paired = _each(neighbours.pairable)(trees, tents)
+    trees, tents = (np.stack(boards) for boards in zip(*pairs, strict=True))
+    paired = _map_grids(neighbours.pairable)(trees, tents)
     host = [
         campsite._matched(_cells(a), _cells(b))
         for a, b in zip(trees, tents, strict=True)

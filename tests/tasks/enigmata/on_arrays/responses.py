@@ -25,22 +25,22 @@ _OTHER_NUMBERS = (-1, 0, 1, 2, 3, 10, 999_999_999, -999_999_999, 1_000_000_000)
 
 def problems(puzzle: Puzzle, levels, count: int) -> list[dict]:
     """Problems of some levels; every other one without its clues where it has some."""
-    made = [puzzle.generate(Draws(i), levels[i % len(levels)]) for i in range(count)]
+    items = [puzzle.generate(Draws(i), levels[i % len(levels)]) for i in range(count)]
     name, nothing = _CLUES.get(puzzle.name, ('', 0))
     return [
         data | {name: [[nothing] * len(row) for row in data[name]]}
         if name and i // len(levels) % 2
         else data
-        for i, data in enumerate(made)
+        for i, data in enumerate(items)
     ]
 
 
-def response(puzzle: Puzzle, data, others, rng: random.Random) -> str:
+def response(puzzle: Puzzle, data, other_items, rng: random.Random) -> str:
     """A response to a problem, from its solution or that of another problem."""
     kind = rng.choice(_KINDS)
-    if kind in _WHOLE:
+    if kind in _RESPONSE_CHANGES:
         return kind(puzzle.response(data['answer']), rng)
-    source = data if rng.random() < 0.9 else rng.choice(others)
+    source = data if rng.random() < 0.9 else rng.choice(other_items)
     answer = kind(source['answer'], rng)
     while rng.random() < 0.2:
         answer = rng.choice(_ANSWERS)(answer, rng)
@@ -182,8 +182,8 @@ _ANSWERS = (
     *(_loosely_written, _foreign),
 )
 _RARE = (_claim, _nothing, _long_answer)
-_WHOLE = (_truncated, _long)
-_KINDS = (*(_same,) * 4, *_ANSWERS * 2, *_RARE, *_WHOLE)
+_RESPONSE_CHANGES = (_truncated, _long)
+_KINDS = (*(_same,) * 4, *_ANSWERS * 2, *_RARE, *_RESPONSE_CHANGES)
 
 
 def judged(name: str, data, *answers: str) -> list[bool]:

@@ -21,14 +21,14 @@ def test_the_blank_never_leaves_the_board():
 def test_a_push_of_another_number_and_a_pop_of_nothing_are_wrong():
     data = {'input': [3, 0, 7], 'output': [0, 7, 3]}
     right = '["Push(3)","Push(0)","Pop()","Push(7)","Pop()","Pop()"]'
-    others = (
+    answers = (
         right.replace('0', '7'),
         right.replace('Push(0)', 'Pop()'),
         right[:-1] + ',"Pop()"]',
         '["Push(3)","Pop()","Push(0)","Pop()","Push(7)","Pop()"]',
         '["Pop()","Push(3)","Push(0)","Pop()","Push(7)","Pop()"]',
     )
-    verdicts = judged('stack_permutation', data, right, *others)
+    verdicts = judged('stack_permutation', data, right, *answers)
     assert verdicts == [True] + [False] * 5
 
 

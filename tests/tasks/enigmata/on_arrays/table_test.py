@@ -13,10 +13,10 @@ from tests.tasks.enigmata.on_arrays import responses
 
 def _agree(name, *, levels, num_problems, num_responses):
     puzzle, rng = PUZZLES[name], random.Random(name)
-    made = responses.problems(puzzle, levels, num_problems)
+    items = responses.problems(puzzle, levels, num_problems)
     pairs = [
-        (data, responses.response(puzzle, data, made, rng))
-        for data in made
+        (data, responses.response(puzzle, data, items, rng))
+        for data in items
         for _ in range(num_responses)
     ]
     correct, parsed = verify(puzzle, RULES[name], *zip(*pairs, strict=True))
@@ -28,11 +28,11 @@ def _agree(name, *, levels, num_problems, num_responses):
 
 
 def test_every_puzzle_whose_answer_is_an_array_has_a_rule():
-    others = {
+    without_rule = {
         *('game24', 'countdown', 'natural_language_navigation', 'zebra_logic'),
         *('knights_and_knaves', 'crypto_KKA', 'crypto_KPA'),
     }
-    assert PUZZLES.keys() - RULES.keys() == others
+    assert PUZZLES.keys() - RULES.keys() == without_rule
     assert RULES.keys() <= PUZZLES.keys()
 
 
