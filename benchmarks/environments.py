@@ -45,11 +45,11 @@ def python_of(peer: str, path: str = '') -> str:
     python = home / 'bin' / 'python'
     # Written last, so an installation that failed is tried again.
     stamp = home / 'installed'
-    wanted = '\n'.join(REQUIREMENTS[peer])
-    if not stamp.is_file() or stamp.read_text() != wanted:
+    requirements = '\n'.join(REQUIREMENTS[peer])
+    if not stamp.is_file() or stamp.read_text() != requirements:
         print(f'Installing {" ".join(REQUIREMENTS[peer])} into {home} (once; minutes)')
         subprocess.run([sys.executable, '-m', 'venv', '--clear', home], check=True)
         pip = [python, '-m', 'pip', 'install', '--quiet', *REQUIREMENTS[peer]]
         subprocess.run(pip, check=True)
-        stamp.write_text(wanted)
+        stamp.write_text(requirements)
     return str(python)

@@ -60,5 +60,5 @@ def _typed(key: str, value: str, kind: type) -> Any:
     try:
         return _BOOLS[value] if kind is bool else kind(value)
     except (KeyError, ValueError):
-        wanted = 'true or false' if kind is bool else f'of type {kind.__name__}'
-        raise InputError(f'{key}={value!r} must be {wanted}') from None
+        description = 'true or false' if kind is bool else f'of type {kind.__name__}'
+        raise InputError(f'{key}={value!r} must be {description}') from None

@@ -164,14 +164,14 @@ def main(
     """Makes the missing evaluations of finished runs; writes rows, table, figure."""
     if setting not in SETTINGS:
         raise InputError(f'--setting={setting} must be one of {[*SETTINGS]}')
-    wanted = tuple(arms.split(','))
-    if unknown := {*wanted} - {*ARMS}:
+    names = tuple(arms.split(','))
+    if unknown := {*names} - {*ARMS}:
         raise InputError(f'--arms: {sorted(unknown)} must be some of {[*ARMS]}')
     path = pathlib.Path(results) / f'decoding_{setting}.jsonl.gz'
     rows = read_rows(path) if path.exists() else []
     if workdir is not None:
         place = pathlib.Path(workdir)
-        for row in missing_rows(SETTINGS[setting], place, rows, arms=wanted):
+        for row in missing_rows(SETTINGS[setting], place, rows, arms=names):
             rows.append(row)
             atomic_write_bytes(path, compress_rows(rows))
     if 'pass_at_1' not in {row['arm'] for row in rows}:
@@ -191,20 +191,20 @@ def missing_rows(
     arms: Sequence[str] = ARMS,
 ) -> Iterator[Row]:
     """Yields the rows of the finished runs in ``workdir`` that ``rows`` lacks."""
-    there = {_key(row) for row in rows}
+    keys = {_key(row) for row in rows}
     sweep, estimators = setting.load(), setting.estimators
     runs = runs_of(sweep, workdir, sweep.seeds)
     for job in open_runs([x for x in runs if estimators.get(x.arm) in arms], sweep):
         if not directories.is_done(job):
             continue
         who = {'arm': estimators[job.run.arm], 'seed': job.run.seed}
-        wanted = [
+        missing = [
             (decoding, split)
             for decoding in DECODINGS
             for split in SPLITS
-            if _key({**who, 'split': split, 'decoding': str(decoding)}) not in there
+            if _key({**who, 'split': split, 'decoding': str(decoding)}) not in keys
         ]
-        for evaluation in _evaluate(job.run.directory, wanted):
+        for evaluation in _evaluate(job.run.directory, missing):
             yield {**who, **evaluation}
 
 
@@ -213,15 +213,15 @@ def _key(row: Row) -> tuple[Any, ...]:
 
 
 def _evaluate(
-    directory: pathlib.Path, wanted: Sequence[tuple[Decoding, str]]
+    directory: pathlib.Path, pairs: Sequence[tuple[Decoding, str]]
 ) -> Iterator[Row]:
     """Yields a row for each way of decoding and split."""
-    if not wanted:
+    if not pairs:
         return
     config, step = saved_config.run_config(directory), newest_step(directory)
     keep_programs(directory)
     params = None
-    for decoding, group in itertools.groupby(wanted, key=operator.itemgetter(0)):
+    for decoding, group in itertools.groupby(pairs, key=operator.itemgetter(0)):
         setup = make_setup(_decoded_by(config, decoding))
         with jax.set_mesh(setup.mesh):
             if params is None:

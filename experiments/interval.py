@@ -81,15 +81,15 @@ def evaluate(text: str, *, results: pathlib.Path = RESULTS) -> dict[int, float]:
             split=match['split'] or 'test',
         )
         if match['first']:
-            wanted = range(int(match['first']), int(match['last']) + 1)
-            if not wanted:
+            seeds = range(int(match['first']), int(match['last']) + 1)
+            if not seeds:
                 raise InputError(f'{text!r} has no seeds: give the smaller one first')
-            if absent := [seed for seed in wanted if seed not in values]:
+            if absent := [seed for seed in seeds if seed not in values]:
                 raise InputError(
                     f'{text!r}: {term["arm"]} has the seeds {sorted(values)}, and not '
                     f'{absent}'
                 )
-            values = {seed: values[seed] for seed in wanted}
+            values = {seed: values[seed] for seed in seeds}
         if total:
             _check_seeds(values, total, term['arm'])
         factor = float(term['factor'] or 1) * (-1 if term['sign'] == '-' else 1)

@@ -89,10 +89,10 @@ def main(*, workdir: str = '', results: str = 'experiments/results') -> None:
             raise InputError(
                 f'{workdir=} has no directory pass_at_1_seed*: run the sweep'
             )
-        there = {(row['seed'], row['policy']) for row in rows}
+        done = {(row['seed'], row['policy']) for row in rows}
         for directory, policy in itertools.product(directories, POLICIES):
             seed = run_config(directory).seed
-            if (seed, policy) not in there and _has(directory, policy):
+            if (seed, policy) not in done and _has(directory, policy):
                 rows.append(measure(directory, policy))
                 lines = (json.dumps(row) + '\n' for row in rows)
                 atomic_write_text(path, ''.join(lines))

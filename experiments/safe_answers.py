@@ -134,8 +134,8 @@ def table(sweep: Sweep, rows: list[dict[str, Any]]) -> str:
             f'seed: there are {seeds_of}'
         )
     categories = sorted({row['category'] for row in rows})
-    wanted = itertools.product([arm.name for arm in arms], seeds, categories)
-    if absent := [key for key in wanted if key not in shares]:
+    keys = itertools.product([arm.name for arm in arms], seeds, categories)
+    if absent := [key for key in keys if key not in shares]:
         raise InputError(f'there are no counts of {absent}: count these runs again')
     lines = []
     for arm in arms:

@@ -132,8 +132,8 @@ def main(
                 plan.setup.task, plan.batches.tokenized, setup.tokenizer, split=split
             )
     # Only process 0 reads the files.
-    there = [] if overwrite else broadcast(lambda: _there(plans))
-    missing = {name: plan for name, plan in plans.items() if name not in there}
+    evaluated = [] if overwrite else broadcast(lambda: _names_with_results(plans))
+    missing = {name: plan for name, plan in plans.items() if name not in evaluated}
     _evaluate(missing, split, step, model=model, workdir=path)
     if jax.process_index() > 0:
         return
@@ -258,7 +258,7 @@ def _trained_on(config: ExperimentConfig) -> list[_Problems | None]:
     return sources
 
 
-def _there(plans: Mapping[str, _Plan]) -> list[str]:
+def _names_with_results(plans: Mapping[str, _Plan]) -> list[str]:
     """Lists the other tasks that have results; InputError if settings differ."""
     names = [
         name

@@ -124,8 +124,8 @@ def _score(
         if field not in record:
             raise InputError(f'no field {field!r}')
         if not isinstance(record[field], kinds):
-            wanted = 'text' if len(kinds) == 1 else 'text or an object'
-            raise InputError(f'field {field!r} is not {wanted}')
+            allowed = 'text' if len(kinds) == 1 else 'text or an object'
+            raise InputError(f'field {field!r} is not {allowed}')
 
     def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
         return [

@@ -66,13 +66,13 @@ def main(
     sweep = config_file.call(config, 'get_sweep', returns=Sweep)
     slots = split_cores(usable_cores(), jobs)
     root = pathlib.Path(workdir or f'runs/{sweep.name}')
-    selected = sweep.select(arms.split(',')) if arms else sweep
-    wanted = _seeds(seeds) if seeds else sweep.seeds
-    runs = runs_of(sweep, root, sorted({*wanted, *sweep.seeds}))
+    part = sweep.select(arms.split(',')) if arms else sweep
+    run_seeds = _seeds(seeds) if seeds else sweep.seeds
+    runs = runs_of(sweep, root, sorted({*run_seeds, *sweep.seeds}))
     out = pathlib.Path(results)
     store = SavedResults(out, sweep.name)
     opened = store.attach(open_runs(runs, sweep))
-    chosen = _select_arms(selected, [job for job in opened if job.run.seed in wanted])
+    chosen = _select_arms(part, [job for job in opened if job.run.seed in run_seeds])
     chosen = _chosen(chosen, only)
     if dry_run:
         _print_commands(chosen, store.paths[0])
@@ -103,8 +103,8 @@ def main(
     with store.writing(paths):
         opened = store.attach(opened)
         every = opened + _open_other_seeds(sweep, root, store, opened)
-        to = out if selected is sweep else None
-        table = _write_table(selected, _select_arms(selected, every), to, wanted=wanted)
+        to = out if part is sweep else None
+        table = _write_table(part, _select_arms(part, every), to, run_seeds=run_seeds)
         if csv:
             store.write_csv()
     print(table, end='')
@@ -185,8 +185,8 @@ def _say_what_is_undefined(
     rows = directories.evaluations(job)
     absent = [name for name in sweep.measures if all(name not in row for row in rows)]
     if absent and not lost:
-        there = sorted({name for row in rows for name in row if '/' in name})
-        display.say(f'{job.name}: no evaluation has {absent}; of categories: {there}')
+        names = sorted({name for row in rows for name in row if '/' in name})
+        display.say(f'{job.name}: no evaluation has {absent}; of categories: {names}')
 
 
 def _seeds(text: str) -> tuple[int, ...]:
@@ -241,9 +241,9 @@ def _write_table(
     jobs: Sequence[Job],
     out: pathlib.Path | None,
     *,
-    wanted: Sequence[int],
+    run_seeds: Sequence[int],
 ) -> str:
-    """Makes table and figure if every wanted seed is done; returns what to print.
+    """Makes table and figure if all of these seeds are done; returns what to print.
 
     Writes them to ``out``; nothing if it is ``None``.
     """
@@ -251,7 +251,7 @@ def _write_table(
     incomplete = {job.run.seed for job in undone}
     complete = [job for job in jobs if job.run.seed not in incomplete]
     complete.sort(key=lambda job: job.run.seed)
-    missing = [job.name for job in undone if job.run.seed in wanted]
+    missing = [job.name for job in undone if job.run.seed in run_seeds]
     if missing:
         return f'no table is written, because these are not done: {missing}\n'
     warning, begun = '', {job.run.seed for job in jobs if directories.is_done(job)}

@@ -30,9 +30,9 @@ def rows():
 
 
 def test_a_row_is_the_runs_last_evaluation_decoded_otherwise(finished_run):
-    wanted = [(Decoding(1.0), 'test'), (Decoding(0.0), 'test')]
+    expected = [(Decoding(1.0), 'test'), (Decoding(0.0), 'test')]
     with tiny.devices(1):
-        sampled, greedy = decoding._evaluate(finished_run, wanted)
+        sampled, greedy = decoding._evaluate(finished_run, expected)
     last = tiny.metrics(finished_run, 'test')[-1]
     for name in ('pass_at_1', 'pass_at_4', 'maj_at_4', 'entropy'):
         assert sampled[name] == pytest.approx(last[name], rel=1e-5)
@@ -90,18 +90,18 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
         decoding.main(setting='mazes')
     with pytest.raises(InputError, match=r'lacks rows of pass_at_1: name its runs'):
         decoding.main(setting='easy', results=str(tmp_path))
-    there = [row for row in rows() if row['decoding'] != 'greedy']
+    saved = [row for row in rows() if row['decoding'] != 'greedy']
     monkeypatch.setattr(decoding.directories, 'is_done', lambda job: job.run.seed == 12)
     requests = {}
 
-    def evaluate(directory, wanted):
-        requests[directory.name] = wanted
+    def evaluate(directory, pairs):
+        requests[directory.name] = pairs
         return []
 
     monkeypatch.setattr(decoding, '_evaluate', evaluate)
     setting = decoding.SETTINGS['medium']
-    there = [dict(row, seed=12) for row in there if row['seed'] == 3]
-    assert [*decoding.missing_rows(setting, tmp_path, there)] == []
+    saved = [dict(row, seed=12) for row in saved if row['seed'] == 3]
+    assert [*decoding.missing_rows(setting, tmp_path, saved)] == []
     assert len(requests) == len(decoding.ARMS)
     assert requests['maxrl_seed12'] == [
         (Decoding(0.0), 'validation'),
@@ -109,7 +109,7 @@ def test_what_lacks_is_evaluated_and_what_is_there_is_not(monkeypatch, tmp_path)
     ]
     assert len(requests['rs_grpo_seed12']) == 2 * len(DECODINGS)
     requests.clear()
-    assert [*decoding.missing_rows(setting, tmp_path, there, arms=['maxrl'])] == []
+    assert [*decoding.missing_rows(setting, tmp_path, saved, arms=['maxrl'])] == []
     assert [*requests] == ['maxrl_seed12']
     with pytest.raises(InputError, match=r"--arms: \['grpo'\] must be some of"):
         decoding.main(setting='easy', arms='pass_at_1,grpo', results=str(tmp_path))

@@ -33,7 +33,7 @@ def results(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('text', 'wanted'),
+    ('text', 'expected'),
     [
         ('pass_at_1 of one in mazes', (0.3, 0.5)),
         ('pass_at_1 of one in mazes, validation', (10.3, 10.5)),
@@ -48,10 +48,10 @@ def results(tmp_path):
         ),
     ],
 )
-def test_a_difference_is_that_of_a_hand(text, wanted, results):
+def test_a_difference_is_that_of_a_hand(text, expected, results):
     values = interval.evaluate(text, results=results)
-    assert list(values) == [3, 4][: len(wanted)]
-    np.testing.assert_allclose([*values.values()], wanted)
+    assert list(values) == [3, 4][: len(expected)]
+    np.testing.assert_allclose([*values.values()], expected)
 
 
 def test_it_is_printed_with_its_interval(results, capsys):

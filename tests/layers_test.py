@@ -127,7 +127,7 @@ OTHER_TESTS = {
     'multihost_stop_test': 'several processes that are told to stop',
     'multihost_test': 'several processes',
     'mutations_test': 'the mutations that tests must notice',
-    'names_test': 'the names in the package',
+    'names_test': 'the names in all modules',
     'one_place_test': 'the additions of somebody who is new here',
     'notebook_test': 'the notebooks',
     'coming_from_test': 'docs/coming_from.md',

@@ -1,8 +1,9 @@
 """Reports names that are no words of the field: ``python -m tests.names``.
 
-A *bound name* is a parameter, a variable, a loop variable, a function, a class or an
-attribute of ``self``. Pet words say nothing of what they name, and a function that
-begins with a preposition is no verb. names_test.py holds the share of both.
+A *bound name* is a module, a parameter, a variable, a loop variable, an import's other
+name, a function, a class or an attribute of ``self``. Pet words say nothing of what
+they name, and a function that begins with a preposition is no verb. names_test.py
+allows neither. The names of tests are sentences, and may have any word.
 """
 
 import ast
@@ -12,14 +13,23 @@ import re
 from collections.abc import Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+FOLDERS = ('passk_jax', 'configs', 'experiments', 'benchmarks', 'examples', 'tests')
 
-PET_WORDS = frozenset(
+# These name nothing as parts of a name either, as in ``own_problems``.
+PET_PARTS = frozenset(
+    ('given', 'held', 'kept', 'mine', 'own', 'said', 'told', 'whoever')
+)
+PET_WORDS = PET_PARTS | frozenset(
     (
-        *('able', 'asked', 'each', 'found', 'given', 'kept', 'known', 'left', 'made'),
-        *('mine', 'named', 'others', 'own', 'rest', 'said', 'shown', 'taken'),
-        *('theirs', 'told', 'whole'),
+        *('able', 'asked', 'each', 'found', 'known', 'left', 'looked_at', 'made'),
+        *('named', 'others', 'rest', 'shown', 'taken', 'theirs', 'there', 'wanted'),
+        'whole',
     )
 )
+# Name -> why it stays.
+EXCEPTIONS = {
+    'kept_responses': 'a key of the configuration, which saved runs have',
+}
 PREPOSITIONS = frozenset(
     ('as', 'at', 'by', 'for', 'from', 'in', 'of', 'on', 'with', 'without')
 )
@@ -38,11 +48,33 @@ def bound_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
             name = node.id if isinstance(node, ast.Name) else node.attr
             if isinstance(node.ctx, ast.Store):
                 yield name, node.lineno
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+            if node.name:
+                yield node.name, node.lineno
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from ((x.asname, node.lineno) for x in node.names if x.asname)
+
+
+def pet_names(path: str, tree: ast.AST) -> list[tuple[str, int]]:
+    """The module's name and those that it binds, if they are pet words or have parts.
+
+    ``left`` is a side where the module binds ``right`` too.
+    """
+    names = [(pathlib.Path(path).stem, 1), *bound_names(tree)]
+    sides = {'left'} if 'right' in {name.lower() for name, _ in names} else set()
+    return [
+        (name, line)
+        for name, line in names
+        if is_pet(name) and name.lower() not in sides and name not in EXCEPTIONS
+    ]
 
 
 def is_pet(name: str) -> bool:
-    """Whether a name is a pet word, or one with underscores around it."""
-    return name.strip('_') in PET_WORDS
+    """Whether a name is a pet word, in any case, or has one of :data:`PET_PARTS`."""
+    if name.startswith('test_'):
+        return False
+    words = re.sub('(?<=[a-z0-9])(?=[A-Z])', '_', name).lower().strip('_')
+    return words in PET_WORDS or not PET_PARTS.isdisjoint(words.split('_'))
 
 
 def functions_without_verb(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -55,26 +87,23 @@ def functions_without_verb(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield node.name, node.lineno
 
 
-def modules() -> dict[str, ast.Module]:
-    """The modules of the package by their path."""
-    paths = sorted((ROOT / 'passk_jax').rglob('*.py'))
+def modules(*folders: str) -> dict[str, ast.Module]:
+    """The modules of folders by their path."""
+    paths = sorted(path for x in folders for path in (ROOT / x).rglob('*.py'))
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
 
 
 def main() -> None:
-    """Prints both lists, and the share of pet words among all bound names."""
-    total, pets, counts = 0, [], collections.Counter()
-    for path, tree in modules().items():
-        for name, line in bound_names(tree):
-            total += 1
-            if is_pet(name):
-                pets.append(f'{path}:{line} {name}')
-                counts[name.strip('_')] += 1
+    """Prints both lists, and how often each pet word is a name."""
+    counts: collections.Counter[str] = collections.Counter()
+    for path, tree in modules(*FOLDERS).items():
+        for name, line in pet_names(path, tree):
+            print(f'{path}:{line} {name}')
+            counts[name.strip('_').lower()] += 1
+    for path, tree in modules('passk_jax').items():
         for name, line in functions_without_verb(tree):
             print(f'{path}:{line} {name}: no verb')
-    print(*pets, sep='\n')
     print(dict(counts.most_common()))
-    print(f'{len(pets)} of {total} bound names are pet words: {len(pets) / total:.2%}')
 
 
 if __name__ == '__main__':

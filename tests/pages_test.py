@@ -56,9 +56,9 @@ def test_every_link_leads_somewhere(name):
     assert links
     for link in links:
         path, _, place = link.partition('#')
-        there = page.parent / path if path else page
-        assert there.exists(), link
-        assert not place or place in anchors(there), link
+        target = page.parent / path if path else page
+        assert target.exists(), link
+        assert not place or place in anchors(target), link
 
 
 def test_every_picture_of_the_results_is_shown():

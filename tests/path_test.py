@@ -86,17 +86,17 @@ def test_every_change_of_module_is_a_definition(project):
     for modules, mention in zip(itertools.pairwise(PATH), MENTIONS, strict=True):
         if mention is None:
             continue
-        module, fragment, wanted = mention
+        module, fragment, expected = mention
         other = modules[1 - modules.index(module)]
-        assert wanted.startswith(f'{other}.')
-        assert wanted in definitions(project, module, fragment), mention
+        assert expected.startswith(f'{other}.')
+        assert expected in definitions(project, module, fragment), mention
 
 
 def test_every_step_inside_a_module_is_a_definition(project):
-    for module, fragment, wanted in INSIDE:
-        wanted = f'{module}.{wanted}' if wanted else f'{PATH[3]}.Inputs.rewards'
+    for module, fragment, expected in INSIDE:
+        expected = f'{module}.{expected}' if expected else f'{PATH[3]}.Inputs.rewards'
         got = definitions(project, module, fragment)
-        assert wanted in got, (module, fragment, got)
+        assert expected in got, (module, fragment, got)
 
 
 def test_the_loop_makes_no_call_without_a_type():

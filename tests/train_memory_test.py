@@ -82,14 +82,14 @@ def history_at(workdir, step):
 
 def test_a_step_is_weighed_by_the_steps_before_it(reference_run):
     batches = [by_problem(reference_run, step, 'correct') for step in range(LAST)]
-    wanted = by_lists(batches, WINDOW)
-    for step, want in enumerate(wanted):
+    expected = by_lists(batches, WINDOW)
+    for step, want in enumerate(expected):
         got = by_problem(reference_run, step, 'advantage')
         np.testing.assert_allclose(got, want, atol=1e-5)
     # Otherwise than by their own step, and they move the policy.
     alone = by_lists(batches[-1:], WINDOW)[0]
-    assert wanted[-1].any()
-    assert not np.allclose(wanted[-1], alone)
+    assert expected[-1].any()
+    assert not np.allclose(expected[-1], alone)
     assert tiny.metrics(reference_run, 'train')[-1]['grad_norm'] > 0
 
 
@@ -99,8 +99,8 @@ def test_a_checkpoint_has_the_steps_of_the_window(reference_run):
     ]
     padded = np.concatenate([np.zeros((WINDOW, N + 1), int), counts])
     for step in range(LAST + 1):
-        wanted = padded[step : step + WINDOW]
-        np.testing.assert_array_equal(history_at(reference_run, step), wanted)
+        expected = padded[step : step + WINDOW]
+        np.testing.assert_array_equal(history_at(reference_run, step), expected)
 
 
 @pytest.mark.parametrize(

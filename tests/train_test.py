@@ -198,11 +198,11 @@ def test_every_estimator_moves_the_policy(name, a_step):
 def test_the_place_of_a_problem_in_the_batch_does_not_matter(name):
     settings = {'advantage__name': name, 'reward__flip_wrong': 0.5}
     order = (3, 0, 7, 1, 6, 2, 5, 4)
-    there = estimate(order=order, **settings)
+    estimated = estimate(order=order, **settings)
     # A sum over the step is rounded in another order.
     rounding = 1e-6 if ESTIMATORS[name].pools_problems else 0
     here = estimate(**settings)[list(order)]
-    np.testing.assert_allclose(there, here, rtol=rounding)
+    np.testing.assert_allclose(estimated, here, rtol=rounding)
 
 
 def test_each_step_draws_its_own_groups_and_noise():

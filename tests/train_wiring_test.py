@@ -88,8 +88,8 @@ def test_a_step_samples_with_a_key_of_its_own(tmp_path):
     with mock.patch.object(train, 'begin_run', return_value=beginning):
         got = sampled_with(lambda: tiny.run(config, tmp_path))
     purpose = Purpose.ROLLOUTS
-    wanted = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
-    assert same_key(got['key'], wanted)
+    expected = sampling.step_key(seed=17, stage=3, purpose=purpose, step=STEP)
+    assert same_key(got['key'], expected)
 
 
 def test_a_stage_verifies_with_its_task_and_estimates_in_its_selection(setup):

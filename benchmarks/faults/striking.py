@@ -135,11 +135,11 @@ class Run:
     def trainers(self) -> dict[int, int]:
         """The process number of each trainer that runs, by its index."""
         processes = {}
-        wanted = f'--workdir={self.workdir}'
+        flag = f'--workdir={self.workdir}'
         for path in pathlib.Path('/proc').glob('[0-9]*/cmdline'):
             with contextlib.suppress(OSError):
                 words = path.read_bytes().decode(errors='replace').split('\0')
-                if wanted in words and 'benchmarks.faults.announced_train' in words:
+                if flag in words and 'benchmarks.faults.announced_train' in words:
                     hosts = next((w for w in words if w.startswith('--hosts=')), ',0')
                     processes[int(hosts.rpartition(',')[2])] = int(path.parent.name)
         return processes

@@ -303,8 +303,8 @@ class AdvantageFn:
             sizes |= {'P': num_problems, 'N': N, 'C': N + 1}
             shape = tuple(sizes.get(letter, 'W') for letter in letters)
             if array.shape != shape or not array.size:
-                wanted = f'{shape}, [{", ".join(letters)}], and not empty'
-                raise InputError(f'{name}.shape={array.shape} must be {wanted}')
+                description = f'{shape}, [{", ".join(letters)}], and not empty'
+                raise InputError(f'{name}.shape={array.shape} must be {description}')
             if declared.dtype is bool and array.dtype != bool:
                 raise InputError(
                     f'{name}.dtype={array.dtype} must be bool: {declared.doc}'

@@ -195,14 +195,14 @@ class _Compute:
         with _errors_of(self.function):
             result = self.function(**arrays, **params)
         shapes = [np.shape(array) for array in arrays.values()]
-        wanted = next((s for s in shapes if len(s) == 2), None)
+        expected_shape = next((s for s in shapes if len(s) == 2), None)
         advantages = None
         with contextlib.suppress(TypeError, ValueError):
             advantages = jnp.asarray(result)
         if (
             advantages is None
             or advantages.ndim != 2
-            or advantages.shape != (wanted or advantages.shape)
+            or advantages.shape != (expected_shape or advantages.shape)
             or jnp.issubdtype(advantages.dtype, jnp.complexfloating)
         ):
             what = getattr(result, 'shape', None) or repr(result)

@@ -95,8 +95,8 @@ def call(path: str, function: str, *, returns: type[T]) -> T:
             raise InputError(f'it defines no {function}()')
         result = called(*[argument] if colon else [])
         if not isinstance(result, returns):
-            wanted, kind = returns.__name__, type(result).__name__
-            raise InputError(f'{function}() must return a {wanted}, not a {kind}')
+            expected, kind = returns.__name__, type(result).__name__
+            raise InputError(f'{function}() must return a {expected}, not a {kind}')
     return result
 
 

@@ -158,8 +158,10 @@ def _key(settings: Overrides) -> tuple:
 def _next(sizes: _Sizes, first: Overrides, now: Overrides) -> Overrides:
     """Returns the next settings: enough by the estimates, else those that save most."""
     shape = sizes.builder.changed(now).mesh.shape
-    wanted = sizes.builder.decode_tensor
-    alternatives = other_meshes(sizes.builder.changed(first), decode_tensor=wanted)
+    decode_tensor = sizes.builder.decode_tensor
+    alternatives = other_meshes(
+        sizes.builder.changed(first), decode_tensor=decode_tensor
+    )
     meshes = ({}, *alternatives)
     other_settings = [
         start

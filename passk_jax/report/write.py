@@ -316,8 +316,8 @@ def _responses(run: Run) -> str:
     if not run.dumps:
         return '<h2>Responses</h2><div class="card empty">no rollouts yet</div>'
     steps, parts = list(run.dumps), ['<h2>Responses</h2>']
-    wanted = (steps[-1], _PROBLEMS_LAST), (steps[0], _PROBLEMS_FIRST)
-    for step, most in wanted[: len(steps)]:
+    dumps = (steps[-1], _PROBLEMS_LAST), (steps[0], _PROBLEMS_FIRST)
+    for step, most in dumps[: len(steps)]:
         parts.append(f'<h3>Sampled at step {step}</h3>')
         for responses in _interesting(read_lines(run.dumps[step]))[:most]:
             parts.append(report_page.problem_card(run, responses, most=_RESPONSES))

@@ -322,8 +322,8 @@ def restore_frozen(
     names, path = read_frozen_names(workdir), _cached(pathlib.Path(workdir) / _FROZEN)
     if not names:
         return {}
-    wanted = {name: target[name] for name in names if name in target}
-    return restoring.restore(path, {'params': wanted})[1]['params']
+    frozen = {name: target[name] for name in names if name in target}
+    return restoring.restore(path, {'params': frozen})[1]['params']
 
 
 def read_frozen_names(workdir: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -366,9 +366,9 @@ def restore_cached_params(
     saved = _fingerprint(path)
     if saved is None:
         return None
-    wanted = json.loads(json.dumps(dict(fingerprint)))
-    keys = saved.keys() | wanted.keys()
-    differing = [k for k in sorted(keys) if saved.get(k, ...) != wanted.get(k, ...)]
+    expected = json.loads(json.dumps(dict(fingerprint)))
+    keys = saved.keys() | expected.keys()
+    differing = [k for k in sorted(keys) if saved.get(k, ...) != expected.get(k, ...)]
     if differing:
         raise InputError(
             f'the parameters cached in {path.parent} were made with another '

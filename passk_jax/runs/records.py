@@ -106,17 +106,17 @@ def missing_records(
     diagnoses = {row['step'] for _, row in lines.rows('diagnostics')}
     gone: dict[str, list[int]] = {}
     for step in range(resume_step):
-        there, splits = {}, splits_due(step)
+        exists, splits = {}, splits_due(step)
         for split in ('train', *splits):
-            there[f'metrics.jsonl: {split!r} of'] = (split, step) in measured
+            exists[f'metrics.jsonl: {split!r} of'] = (split, step) in measured
         if diagnostics_every and step % diagnostics_every == 0:
-            there['diagnostics.jsonl: of'] = step in diagnoses
+            exists['diagnostics.jsonl: of'] = step in diagnoses
         if rollouts_every and step % rollouts_every == 0:
-            there['rollouts/: of'] = rollouts_name(step) in files['rollouts']
+            exists['rollouts/: of'] = rollouts_name(step) in files['rollouts']
         for split in splits:
             name = evaluation_name(split, step)
-            there[f'evaluation/: {split!r} of'] = name in files['evaluation']
-        for what in (what for what, is_there in there.items() if not is_there):
+            exists[f'evaluation/: {split!r} of'] = name in files['evaluation']
+        for what in (what for what, is_there in exists.items() if not is_there):
             gone.setdefault(what, []).append(step)
     return [f'{what} {_format_steps(steps)}' for what, steps in gone.items()]
 

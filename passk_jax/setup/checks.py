@@ -213,9 +213,9 @@ def check_best_category(
     problems = (tokenized.source[int(index)] for index in tokenized.indices)
     categories = dict.fromkeys(problem.category for problem in problems)
     names = category_metric_names(config.eval.num_responses, categories)
-    there = [f'{split}/{name}' for name in names]
-    if best not in there:
-        raise InputError(f'checkpoint.keep_best={best!r} is none of {there}')
+    metrics = [f'{split}/{name}' for name in names]
+    if best not in metrics:
+        raise InputError(f'checkpoint.keep_best={best!r} is none of {metrics}')
 
 
 def check_evaluation(config: ExperimentConfig) -> None:

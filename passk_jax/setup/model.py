@@ -51,10 +51,12 @@ def check_same_tokens(tokenizer: Tokenizer, checkpoint: str) -> None:
     directory = pathlib.Path(checkpoint).expanduser() / 'tokenizer'
     if not checkpoint or not (directory / 'tokenizer.json').is_file():
         return
-    there = tokenizers.load_tokenizer(str(directory)).get_vocab()
-    here = tokenizer.get_vocab()
-    if differ := sorted(t for t in {*there, *here} if there.get(t) != here.get(t)):
-        ids = f'{there.get(differ[0])} there and {here.get(differ[0])} here'
+    trained = tokenizers.load_tokenizer(str(directory)).get_vocab()
+    current = tokenizer.get_vocab()
+    if differ := sorted(
+        t for t in {*trained, *current} if trained.get(t) != current.get(t)
+    ):
+        ids = f'{trained.get(differ[0])} there and {current.get(differ[0])} here'
         raise InputError(
             f'init.checkpoint={checkpoint!r} was trained with other tokens: '
             f'{differ[0]!r} has the id {ids}, and {len(differ)} differ in all. '

@@ -188,9 +188,9 @@ class Sweep:
         If the baseline is none of them, the first name is the baseline. Raises
         InputError for a name that is no arm.
         """
-        there = [arm.name for arm in self.arms]
-        if unknown := [name for name in names if name not in there]:
-            raise InputError(f'arms: {unknown} are none of the arms {there}')
+        arms = [arm.name for arm in self.arms]
+        if unknown := [name for name in names if name not in arms]:
+            raise InputError(f'arms: {unknown} are none of the arms {arms}')
         return dataclasses.replace(
             self,
             arms=tuple(arm for arm in self.arms if arm.name in names),

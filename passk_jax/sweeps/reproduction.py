@@ -151,7 +151,7 @@ def _evaluation(row: Row) -> Row:
 def _values(
     rows: Mapping[int, Row], seeds: Sequence[int], name: str, arm: str
 ) -> np.ndarray:
-    there = sorted({name for row in rows.values() for name in _evaluation(row)})
-    if name not in there:
-        raise InputError(f'{name!r} is no metric of arm {arm!r}: {there}')
+    metrics = sorted({name for row in rows.values() for name in _evaluation(row)})
+    if name not in metrics:
+        raise InputError(f'{name!r} is no metric of arm {arm!r}: {metrics}')
     return np.array([rows[seed].get(name, math.nan) for seed in seeds], np.float64)

@@ -48,9 +48,9 @@ def _six_digits(value: Any) -> Any:
 
 def as_csv(rows: Sequence[Row]) -> str:
     """Formats rows as CSV, with a column for each metric; undefined cells are empty."""
-    there = {name for row in rows for name in row}
-    head = [name for name in _HEAD if name in there]
-    names = sorted(there - set(_HEAD))
+    columns = {name for row in rows for name in row}
+    head = [name for name in _HEAD if name in columns]
+    names = sorted(columns - set(_HEAD))
     text = io.StringIO()
     writer = csv.DictWriter(text, [*head, *names], lineterminator='\n')
     writer.writeheader()

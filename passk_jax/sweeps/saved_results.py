@@ -99,17 +99,17 @@ class SavedResults:
                 :meth:`attach`, a user's Python file changed since the sweep began, or
                 runs of one seed began with different policies. Nothing is written.
         """
-        looked_at = jobs if of is None else _chain(of, jobs)
-        new = [
+        candidates = jobs if of is None else _chain(of, jobs)
+        finished = [
             job
-            for job in looked_at
+            for job in candidates
             if not job.saved_rows and all(is_done(other) for other in _chain(job, jobs))
         ]
-        if not new:
+        if not finished:
             return
         with self.writing(self.paths):
             configs, rows = self._read()
-            for job in new:
+            for job in finished:
                 self._check_same(job, configs)
                 check_files(job.run.directory, job.sources)
                 rows[job.name] = results.tidy_rows([job])

@@ -28,8 +28,8 @@ def draw_grid(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
         grid = read_grid(parsed)
     except Wrong:
         return ''
-    wanted = data['output']
-    same_size = (len(grid), len(grid[0])) == (len(wanted), len(wanted[0]))
+    gold = data['output']
+    same_size = (len(grid), len(grid[0])) == (len(gold), len(gold[0]))
     parts = []
     for r, row in enumerate(grid):
         for c, cell in enumerate(row):
@@ -37,7 +37,7 @@ def draw_grid(data: Mapping[str, Any], parsed: str, *, correct: bool) -> str:
                 f'<rect x="{c * _GRID_CELL}" y="{r * _GRID_CELL}" width="{_GRID_CELL}" '
                 f'height="{_GRID_CELL}" fill="{_COLOURS[cell]}" stroke="#555"/>'
             )
-            if same_size and cell != wanted[r][c]:
+            if same_size and cell != gold[r][c]:
                 parts.append(
                     f'<circle cx="{(c + 0.5) * _GRID_CELL}" '
                     f'cy="{(r + 0.5) * _GRID_CELL}" '

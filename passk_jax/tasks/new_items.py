@@ -16,7 +16,7 @@ def take_new(
     seen: set[Key],
     key: Callable[[Item], Key],
     patience: tuple[int, int],
-    wanted: str,
+    description: str,
 ) -> list[Item]:
     """Takes the first ``count`` items of a stream whose keys are not in ``seen``.
 
@@ -27,7 +27,7 @@ def take_new(
         key: items with the same key are equal.
         patience: (a, b): the stream counts as exhausted after ``max(a, b * found)``
             draws without a new item.
-        wanted: a name of the items, for the message.
+        description: a name of the items, for the message.
 
     Raises:
         ValueError: the stream is exhausted; the message says how many items were found.
@@ -45,7 +45,7 @@ def take_new(
         least, per_found = patience
         if fruitless >= max(least, per_found * len(items)):
             raise InputError(
-                f'wanted {count} {wanted}, but only {len(items)} found; the last '
+                f'wanted {count} {description}, but only {len(items)} found; the last '
                 f'{fruitless} draws gave no new one'
             )
     return items

@@ -173,9 +173,9 @@ class RecordsTask(Task):
 
         Raises ValueError for anything else.
         """
-        wanted = ('record', *_LIMITS)
-        if not isinstance(record, Mapping) or record.keys() != set(wanted):
-            raise InputError(f'give an object with the fields {list(wanted)}')
+        allowed = ('record', *_LIMITS)
+        if not isinstance(record, Mapping) or record.keys() != set(allowed):
+            raise InputError(f'give an object with the fields {list(allowed)}')
         if not isinstance(record['record'], Mapping):
             raise InputError('field record must be an object')
         _rewards_of(record)

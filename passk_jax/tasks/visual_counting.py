@@ -176,11 +176,11 @@ class VisualCountingTask(Task):
 
 
 def _problem(
-    number: int, color: str, wanted: int, images: tuple[np.ndarray, ...], *, prompt: str
+    number: int, color: str, gold: int, images: tuple[np.ndarray, ...], *, prompt: str
 ) -> Problem:
     text = PROMPTS[prompt][0].format(color=color)
-    data = {'color': color, 'count': wanted}
-    return Problem(number, text, data, f'count_{wanted}', images=images)
+    data = {'color': color, 'count': gold}
+    return Problem(number, text, data, f'count_{gold}', images=images)
 
 
 @functools.lru_cache(maxsize=4)
@@ -194,11 +194,11 @@ def _draw_splits(params: VisualCountingParams) -> dict[str, list[Problem]]:
             seen=seen,
             key=lambda item: (item[0], item[2].tobytes()),
             patience=_PATIENCE,
-            wanted=f'pictures of split {split!r} that no other has',
+            description=f'pictures of split {split!r} that no other has',
         )
         splits[split] = [
-            _problem(i, color, wanted, (picture,), prompt=params.prompt)
-            for i, (color, wanted, picture) in enumerate(items)
+            _problem(i, color, gold, (picture,), prompt=params.prompt)
+            for i, (color, gold, picture) in enumerate(items)
         ]
     return splits
 
@@ -210,16 +210,16 @@ def _stream(
     names = [*COLORS][: params.num_colors]
     cells = params.grid_size**2
     while True:
-        color, wanted = draws.choice(names), draws.between(0, params.max_count)
+        color, gold = draws.choice(names), draws.between(0, params.max_count)
         places = draws.permutation(cells)
         other_names = [name for name in names if name != color]
-        objects = dict.fromkeys(places[:wanted], color)
+        objects = dict.fromkeys(places[:gold], color)
         objects |= {
             place: draws.choice(other_names)
-            for place in places[wanted:]
+            for place in places[gold:]
             if draws.chance(1, 2)
         }
-        yield color, wanted, _draw(params, objects, draws)
+        yield color, gold, _draw(params, objects, draws)
 
 
 def _draw(

@@ -46,7 +46,7 @@ from passk_jax.verifiers.lists import (
     union_rule,
 )
 from passk_jax.verifiers.matching import NEAR, Compare, Judge, all_of, any_of
-from passk_jax.verifiers.named import spread
+from passk_jax.verifiers.named_values import spread
 from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.relations import equation_rule, inequality_rule
 from passk_jax.verifiers.scaling import (

@@ -24,7 +24,7 @@ from passk_jax.verifiers.matching import (
     match_in_any_order,
     match_in_order,
 )
-from passk_jax.verifiers.named import match_by_name, names_of, sort_by_name
+from passk_jax.verifiers.named_values import match_by_name, names_of, sort_by_name
 from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.relations import are_apart, interval
 from passk_jax.verifiers.trees import Apply

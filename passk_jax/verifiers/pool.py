@@ -179,8 +179,8 @@ class Pool:
                 self._workers.remove(worker)
                 worker.kill()
         busy = sum(worker.task is not None for worker in self._workers)
-        wanted = min(self._num_workers, busy + num_waiting)
-        while len(self._workers) < wanted:
+        target = min(self._num_workers, busy + num_waiting)
+        while len(self._workers) < target:
             self._workers.append(
                 WorkerProcess(
                     self._function,

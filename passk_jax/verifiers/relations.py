@@ -251,8 +251,8 @@ def are_apart(first: Form, second: Form) -> bool:
     if not (isinstance(first, Inequality) and isinstance(second, Inequality)):
         return False
     match interval(first), interval(second):
-        case (name, Bracketed(_, ends)), (other, Bracketed(_, others)) if name == other:
-            lower, upper = (ends, others) if ends[1] == _INFINITY else (others, ends)
+        case (name, Bracketed(_, ends)), (other, Bracketed(_, limits)) if name == other:
+            lower, upper = (ends, limits) if ends[1] == _INFINITY else (limits, ends)
             bounds = lower[1] == _INFINITY and upper[0] == _minus_infinity()
             return bounds and conjunction((first, second)) is None
     return False

@@ -262,11 +262,11 @@ def expression(text: str, target: int) -> str:
     if '/' not in text:
         text = re.sub(r'(?<=[0-9)]) *(?=\()|(?<=\)) *(?=[0-9])', '*', text)
     parts = [part.strip() for part in text.split('=')]
-    wanted = [part for part in parts if part != str(target)] or parts
-    for part in wanted:
+    sides = [part for part in parts if part != str(target)] or parts
+    for part in sides:
         if expressions.evaluate(part).result != Fraction(target) and parts[1:]:
             raise Wrong('not equal to the target')
-    return re.sub(r' ?([-+*/]) ?', r' \1 ', ' '.join(wanted[0].split()))
+    return re.sub(r' ?([-+*/]) ?', r' \1 ', ' '.join(sides[0].split()))
 
 
 _RULE = re.compile(r'[\s|+\-=:.─━═│┃║┼╋╬├┤┬┴┌┐└┘╔╗╚╝╠╣╦╩╟╢╪╫╤╧]+')

@@ -47,8 +47,8 @@ FORMULAS = frozenset(_words('pi infinity inf oo theta alpha beta gamma lambda'))
 NO_SOLUTION = frozenset(
     ('none', 'empty', 'empty set', 'the empty set', '无解', '空集', '无实数解')
 ).union(
-    f'{there}no {real}solution{plural}'
-    for there in ('', 'there is ', 'there are ')
+    f'{begin}no {real}solution{plural}'
+    for begin in ('', 'there is ', 'there are ')
     for real in ('', 'real ')
     for plural in ('', 's', ' exists', 's exist')
 )

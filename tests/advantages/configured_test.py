@@ -21,9 +21,9 @@ from tests.advantages.other_values import choose_other_values
 def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
     row = ESTIMATORS[name]
     values = choose_other_values()
-    wanted = {p.name: values[p.name] for p in row.parameters}
+    expected = {p.name: values[p.name] for p in row.parameters}
     for parameter in row.parameters:
-        assert wanted[parameter.name] != parameter.default
+        assert expected[parameter.name] != parameter.default
     compute = mock.Mock(return_value=np.zeros((8, 6), np.float32))
     monkeypatch.setitem(ESTIMATORS, name, dataclasses.replace(row, compute=compute))
     overrides = {f'advantage__{key}': value for key, value in values.items()}
@@ -39,7 +39,7 @@ def test_an_estimator_gets_its_own_parameters(name, monkeypatch):
         log_probs=np.ones((8, 6)),
         history=np.ones((3, 7), np.int32),
     )
-    assert compute.call_args.kwargs == wanted
+    assert compute.call_args.kwargs == expected
     (inputs,) = compute.call_args.args
     assert {field for field, x in vars(inputs).items() if x is not None} == {*row.reads}
 

@@ -124,8 +124,8 @@ ALWAYS_ZERO = [
 @pytest.mark.parametrize(('name', 'num_rollouts', 'params'), ALWAYS_ZERO)
 def test_an_estimator_without_any_signal_is_refused(name, num_rollouts, params):
     params = {'k': 4} | params if 'k' in estimator_parameters(name) else params
-    wanted = rf"name='{name}'.*num_rollouts={num_rollouts} gives every response"
-    with pytest.raises(ValueError, match=wanted):
+    message = rf"name='{name}'.*num_rollouts={num_rollouts} gives every response"
+    with pytest.raises(ValueError, match=message):
         check_signal(name, num_rollouts=num_rollouts, **params)
 
 

@@ -92,7 +92,7 @@ def test_a_whole_section_may_be_overridden():
 
 
 @pytest.mark.parametrize(
-    ('values', 'wanted'),
+    ('values', 'expected'),
     [
         (["('a.jsonl',)", "('b.jsonl',)"], ('b.jsonl',)),
         (["('a', 'b')", "('c',)", "['d', 'e']"], ('d', 'e')),
@@ -102,13 +102,13 @@ def test_a_whole_section_may_be_overridden():
     ],
 )
 @pytest.mark.parametrize('joined', [True, False])
-def test_a_list_that_is_given_twice_is_replaced(values, wanted, joined):
+def test_a_list_that_is_given_twice_is_replaced(values, expected, joined):
     config = math.get_config('model=llama32_3b')
     name = '--config.task.params.train_files'
     pairs = [[f'{name}={v}'] if joined else [name, v] for v in values]
     arguments = [argument for pair in pairs for argument in pair]
     config_file.override_flags(config, arguments)(['program', *arguments])
-    assert config.task.params.train_files == wanted
+    assert config.task.params.train_files == expected
 
 
 def test_the_switches_of_a_chat_template_are_one_flag():

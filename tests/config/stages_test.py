@@ -48,8 +48,8 @@ def test_a_stage_differs_from_the_whole_configuration_and_not_from_the_one_befor
     assert (middle.config.advantage.k, last.config.optimizer.learning_rate) == (3, 0.5)
     assert middle.config.stages == {}
     steps = {0: first, 3: first, 4: middle, 8: middle, 9: last, LAST: last}
-    for step, wanted in steps.items():
-        assert configs.stage_at([first, middle, last], step) is wanted
+    for step, expected in steps.items():
+        assert configs.stage_at([first, middle, last], step) is expected
 
 
 def test_a_schedule_spans_the_steps_between_new_states_of_the_optimizer():

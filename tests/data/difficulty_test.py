@@ -39,9 +39,9 @@ def test_the_responses_to_a_problem_count_half_once_it_is_drawn_again():
     correct = np.array([[True, False, True, True], [False] * 4])
     for _ in range(2):
         memory = difficulty.remember(batches, memory, problems, correct)
-    wanted = np.zeros((20, 2), np.float32)
-    wanted[3], wanted[0] = (4.5, 6), (0, 6)
-    np.testing.assert_array_equal(memory['difficulty'], wanted)
+    expected = np.zeros((20, 2), np.float32)
+    expected[3], expected[0] = (4.5, 6), (0, 6)
+    np.testing.assert_array_equal(memory['difficulty'], expected)
     assert memory['difficulty'].dtype == np.float32
 
 

@@ -79,11 +79,11 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
             passes.prompts, passes.first_rows, kinds, strict=True
         ):
             part = blocks.take(batch, prompts, first, rows=size.rows)
-            there = np.asarray(part.rollouts.lengths)
-            assert kind or not there.any()
+            part_lengths = np.asarray(part.rollouts.lengths)
+            assert kind or not part_lengths.any()
             used += (kind > 0) * size.blocks * size.rows
             for p, row, places, now in zip(
-                prompts, there, part.packing.rows, part.advantages, strict=True
+                prompts, part_lengths, part.packing.rows, part.advantages, strict=True
             ):
                 np.testing.assert_array_equal(row[row > 0], lengths[p][row > 0])
                 np.testing.assert_array_equal(now, signal[p])

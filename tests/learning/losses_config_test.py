@@ -56,6 +56,6 @@ def test_weights_of_tokens_are_capped_where_the_section_says(cap):
     weighted = dataclasses.replace(config, sampler_weight_cap=cap)
     metrics = loss_and_gradients(arrays, weighted)[2]
     weights = np.minimum(np.exp(arrays['old_log_probs'] - sampler), cap)
-    wanted = np.where(arrays['mask'], weights, 0).sum()
-    np.testing.assert_allclose(metrics['sampler_weight'], wanted, rtol=1e-5)
+    expected = np.where(arrays['mask'], weights, 0).sum()
+    np.testing.assert_allclose(metrics['sampler_weight'], expected, rtol=1e-5)
     assert metrics['sampler_weight_capped'] > 0

@@ -44,14 +44,14 @@ def placed(policy, params, sizes):
 def test_the_weights_move_once_with_their_values(sizes, tensor):
     policy, params = four_heads()
     mesh, weights = placed(policy, params, sizes)
-    there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
-    with jax.set_mesh(there):
+    decode = decode_mesh.make(mesh, tensor, num_kv_heads=4)
+    with jax.set_mesh(decode):
         moved = moved_weights.weights_of_sampling(policy, weights)
-        _, at_home = placed(policy, params, there.axis_sizes)
-        wanted = policies.decoding_weights(policy, at_home)
-    assert moved.keys() == wanted.keys()
-    for name, x in wanted.items():
-        assert moved[name].sharding.mesh == there, name
+        _, at_home = placed(policy, params, decode.axis_sizes)
+        expected = policies.decoding_weights(policy, at_home)
+    assert moved.keys() == expected.keys()
+    for name, x in expected.items():
+        assert moved[name].sharding.mesh == decode, name
         assert moved[name].sharding.is_equivalent_to(x.sharding, x.ndim), name
         np.testing.assert_array_equal(moved[name], x, err_msg=name)
 
@@ -59,9 +59,9 @@ def test_the_weights_move_once_with_their_values(sizes, tensor):
 def test_a_device_receives_its_part_of_the_weights_alone():
     policy, params = four_heads()
     mesh, weights = placed(policy, params, (1, 2, 4, 1))
-    there = decode_mesh.make(mesh, 4, num_kv_heads=4)
-    with jax.set_mesh(there):
-        program = moved_weights.move_program(policy, there).lower(weights)
+    decode = decode_mesh.make(mesh, 4, num_kv_heads=4)
+    with jax.set_mesh(decode):
+        program = moved_weights.move_program(policy, decode).lower(weights)
         text = program.compile().as_text()
         moved = moved_weights.weights_of_sampling(policy, weights)
     largest = max(math.prod(x.sharding.shard_shape(x.shape)) for x in moved.values())

@@ -40,11 +40,11 @@ def test_a_number_is_off_by_at_most_half_a_step(seed, tokens, size, power, dtype
     x = jnp.asarray(rng.standard_t(2, (tokens, size)) * spread, dtype)
     quantized = quantize(layer_of(x))
     assert (quantized.keys.dtype, quantized.values.dtype) == (jnp.int8, jnp.int8)
-    wanted, have = np.asarray(x, np.float64), dequantized(quantized)
-    largest = np.abs(wanted).max(axis=-1, keepdims=True)
+    expected, have = np.asarray(x, np.float64), dequantized(quantized)
+    largest = np.abs(expected).max(axis=-1, keepdims=True)
     step = largest / 127
     for array in (have.values, have.keys.mT):
-        assert (np.abs(array - wanted) <= step * (0.5 + 1e-4)).all()
+        assert (np.abs(array - expected) <= step * (0.5 + 1e-4)).all()
         # The largest number of a token has hardly an error.
         np.testing.assert_allclose(np.abs(array).max(-1, keepdims=True), largest, 1e-6)
     assert np.abs(np.asarray(quantized.values, int)).max() == 127

@@ -109,9 +109,9 @@ def test_features_are_those_of_transformers(family, changes):
                 torch.tensor(patches.reshape(count, -1)),
                 grid_thw=torch.tensor([(1, *grid) for grid in grids]),
             )
-        wanted = [want.pooler_output, *getattr(want, 'deepstack_features', ())]
-        assert have.shape[1] == len(wanted) == 1 + len(ours.vision.taps)
-        for k, x in enumerate(wanted):
+        expected = [want.pooler_output, *getattr(want, 'deepstack_features', ())]
+        assert have.shape[1] == len(expected) == 1 + len(ours.vision.taps)
+        for k, x in enumerate(expected):
             x = x.numpy()
             error = np.abs(have[p, k, : count // 4] - x).max()
             assert error < 1e-5, (p, k)

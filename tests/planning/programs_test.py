@@ -60,8 +60,8 @@ def test_sampling_alone_is_planned_on_its_mesh():
     same = dataclasses.replace(builder, decode_tensor=0)
     for name in PROGRAMS:
         apart, together = build(builder, name), build(same, name)
-        there = (1, 2, 2, 2) if fits.samples(name) else (1, 2, 4, 1)
-        assert apart.mesh.axis_sizes == there, name
+        sizes = (1, 2, 2, 2) if fits.samples(name) else (1, 2, 4, 1)
+        assert apart.mesh.axis_sizes == sizes, name
         assert together.mesh == builder.mesh
         # What stays of training is split as ever.
         if name != 'decode':

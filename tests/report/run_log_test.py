@@ -95,7 +95,7 @@ def test_categories_and_parts_are_described_by_their_own_problems():
     values = run_log.category_metrics(
         dataclasses.replace(first, problems=problems), k=2
     )
-    wanted = {
+    expected = {
         'mazes': (3, 7 / 12, (5 / 6 + 1 / 2 + 1) / 3),
         'mazes/5x5': (2, 6 / 8, (5 / 6 + 1) / 2),
         'mazes/7x7': (1, 1 / 4, 1 / 2),
@@ -104,7 +104,7 @@ def test_categories_and_parts_are_described_by_their_own_problems():
     assert values == pytest.approx(
         {
             f'{name}/{figure}': value
-            for name, (count, rate, pass_at_2) in wanted.items()
+            for name, (count, rate, pass_at_2) in expected.items()
             for figure, value in {
                 'problems': count,
                 'reward': rate,

@@ -67,7 +67,7 @@ def test_an_estimator_gets_every_input(flip_wrong):
         assert flipped.any()
         rewards, correct = np.where(flipped, 1.0, rewards), correct | flipped
     lengths, entropies = rollouts.lengths, rollouts.entropies
-    wanted = {
+    expected = {
         'rewards': rewards,
         'correct': correct,
         'lengths': lengths,
@@ -77,10 +77,10 @@ def test_an_estimator_gets_every_input(flip_wrong):
         'answers': [[row.index(x) for x in row] for row in responses.verdicts.parsed],
         'history': np.arange(3),
     }
-    assert len(np.unique(wanted['answers'])) > 2
+    assert len(np.unique(expected['answers'])) > 2
     np.testing.assert_array_equal(rewarded, correct)
-    assert got.keys() == wanted.keys()
-    for name, value in wanted.items():
+    assert got.keys() == expected.keys()
+    for name, value in expected.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-5, err_msg=name)
 
 

@@ -239,7 +239,7 @@ def test_what_each_process_holds_is_fetched_alone_and_the_rest_in_one_program(
     some = jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P('fsdp')))
     everywhere = jax.device_put(np.arange(3), jax.NamedSharding(mesh, jax.P()))
     tree = {'a': some, 'b': [everywhere, (some + 1, everywhere + 1)], 'c': None}
-    wanted = jax.device_get(tree)
+    expected = jax.device_get(tree)
     programs = mock.Mock(side_effect=jax.jit)
     monkeypatch.setattr('jax.process_count', lambda: 2)
     monkeypatch.setattr('jax.jit', programs)
@@ -248,7 +248,7 @@ def test_what_each_process_holds_is_fetched_alone_and_the_rest_in_one_program(
         fetched = hosts.fetch(part)
         assert programs.call_count == count
         jax.tree.map(np.testing.assert_array_equal, fetched, part)
-    assert jax.tree.structure(fetched) == jax.tree.structure(wanted['b'][:1])
+    assert jax.tree.structure(fetched) == jax.tree.structure(expected['b'][:1])
 
 
 def test_what_is_gathered_is_in_the_order_of_processes(monkeypatch):

@@ -127,9 +127,11 @@ def test_the_mesh_does_not_matter(policy, params, prompts, sizes, how):
         # As in the training loop, no implicit transfer is allowed.
         with jax.transfer_guard('disallow'):
             sampled = run(policy, placed, local, **how)
-        wanted = sharding.batch_sharding(mesh, sampled)
+        shardings = sharding.batch_sharding(mesh, sampled)
     assert_same(sampled, expected)
-    for x, want in zip(jax.tree.leaves(sampled), jax.tree.leaves(wanted), strict=True):
+    for x, want in zip(
+        jax.tree.leaves(sampled), jax.tree.leaves(shardings), strict=True
+    ):
         assert x.sharding.is_equivalent_to(want, x.ndim)
 
 

@@ -26,11 +26,11 @@ def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, ten
     policy, params = four_heads()
     expected = plain(policy, params, prompts)
     mesh, weights = placed(policy, params, sizes)
-    there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
-    assert there.shape['tensor'] == tensor
-    assert [*there.devices.flat] == [*mesh.devices.flat]
-    with jax.set_mesh(mesh), jax.set_mesh(there), decodings() as runs:
-        local = jax.device_put(prompts, sharding.batch_sharding(there, prompts))
+    decode = decode_mesh.make(mesh, tensor, num_kv_heads=4)
+    assert decode.shape['tensor'] == tensor
+    assert [*decode.devices.flat] == [*mesh.devices.flat]
+    with jax.set_mesh(mesh), jax.set_mesh(decode), decodings() as runs:
+        local = jax.device_put(prompts, sharding.batch_sharding(decode, prompts))
         limit = work_of(policy, local).cache_bytes(Size(1, 1))
         call_key = key()
         with jax.transfer_guard('disallow'):
@@ -40,6 +40,6 @@ def test_every_mesh_of_sampling_gives_the_plain_loops_tokens(prompts, sizes, ten
             alone = run(policy, weights, local, key=call_key)
     for have in (scheduled, alone):
         assert_same(have, expected)
-        assert have.tokens.sharding.mesh == there
+        assert have.tokens.sharding.mesh == decode
     (done,) = runs
     assert done.num_cells == 8 // tensor

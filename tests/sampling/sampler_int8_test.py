@@ -109,9 +109,9 @@ def test_a_mesh_of_sampling_does_not_matter(prompts, sizes, tensor):
     policy = with_int8_cache(policy)
     expected = plain(policy, params, prompts)
     mesh, weights = placed(policy, params, sizes)
-    there = decode_mesh.make(mesh, tensor, num_kv_heads=4)
-    with jax.set_mesh(mesh), jax.set_mesh(there):
-        local = jax.device_put(prompts, sharding.batch_sharding(there, prompts))
+    decode = decode_mesh.make(mesh, tensor, num_kv_heads=4)
+    with jax.set_mesh(mesh), jax.set_mesh(decode):
+        local = jax.device_put(prompts, sharding.batch_sharding(decode, prompts))
         limit = work_of(policy, local).cache_bytes(Size(1, 1))
         scheduled = run(policy, weights, local, max_cache_bytes=limit)
         # The plain loop, which has room for everything.

@@ -122,8 +122,8 @@ def test_a_mesh_keeps_the_same_experts(sizes, max_cache_bytes):
     with jax.set_mesh(mesh):
         placed = jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
         shapes = policies.param_shapes(policy, mesh)
-        there = {name: x.sharding for name, x in shapes.items()}
-        params = jax.device_put(params, there)
+        shardings = {name: x.sharding for name, x in shapes.items()}
+        params = jax.device_put(params, shardings)
         have = sample(policy, params, placed, max_cache_bytes=max_cache_bytes)
     np.testing.assert_array_equal(have.tokens, want.tokens)
     real = np.arange(T) < np.asarray(want.lengths)[..., None]

@@ -229,8 +229,8 @@ def test_the_mesh_does_not_matter(policy, params, prompts, rollouts, sizes):
             have = run(policy, placed, local, key=call_key, max_cache_bytes=limit)
     assert_same(have, rollouts)
     assert runs[0].num_cells == math.prod(sizes[:3])
-    wanted = sharding.batch_sharding(mesh, prompts)
-    assert have.prompts.tokens.sharding == wanted.tokens
+    shardings = sharding.batch_sharding(mesh, prompts)
+    assert have.prompts.tokens.sharding == shardings.tokens
 
 
 @pytest.mark.slow

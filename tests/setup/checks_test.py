@@ -33,8 +33,8 @@ def test_a_category_that_no_problem_has_is_found_before_any_policy():
     )
     splits = {'validation': setup.evaluation_batches('validation')}
     category = splits['validation'].tokenized.source[0].category
-    there = rf"is none of \['validation/{category}/pass_at_1', "
-    with pytest.raises(ValueError, match=there):
+    message = rf"is none of \['validation/{category}/pass_at_1', "
+    with pytest.raises(ValueError, match=message):
         announce(setup, splits, is_new=False)
     best = f'validation/{category}/pass_at_1'
     checks.check_best_category(tiny.make_config(checkpoint__keep_best=best), splits)

@@ -109,9 +109,9 @@ def test_the_first_adapters_are_those_of_the_configured_source(tmp_path):
 
 
 def test_the_task_has_its_parameters(setup):
-    wanted = dict(setup.config.task.params)
-    assert wanted['seed'] == 5
-    assert dataclasses.asdict(setup.task.params) == wanted
+    expected = dict(setup.config.task.params)
+    assert expected['seed'] == 5
+    assert dataclasses.asdict(setup.task.params) == expected
 
 
 def keywords(target, call):
@@ -215,8 +215,8 @@ def test_a_demonstration_is_of_the_kind_and_the_seed(setup):
         tokens, lengths = demonstrations.tokens([problem])
     call = demonstrate.call_args
     assert call.kwargs['kind'] == 'ignore_walls'
-    wanted = np.random.default_rng((17, problem.id))
-    assert call.kwargs['rng'].random() == wanted.random()
+    expected = np.random.default_rng((17, problem.id))
+    assert call.kwargs['rng'].random() == expected.random()
     # Two moves and the stop token, in a row as long as a response may be.
     assert (tokens.shape, lengths.item()) == ((1, 1, 7), 3)
     assert tokens[0, 0, 2] == setup.stop_tokens[0]

@@ -67,8 +67,8 @@ def test_without_shared_seeds_the_samples_are_independent(tmp_path):
 
 
 def test_where_a_run_was_made_is_no_difference(tmp_path):
-    there = write(tmp_path / 'y', FIRST, processor='Z80', stage=0)
-    text = compare(write(tmp_path / 'x', FIRST), there)
+    second = write(tmp_path / 'y', FIRST, processor='Z80', stage=0)
+    text = compare(write(tmp_path / 'x', FIRST), second)
     assert cells(text, 'a')[2] == '3 of 3'
 
 

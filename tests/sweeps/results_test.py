@@ -168,5 +168,5 @@ def test_one_seed_has_no_interval():
 def test_values_are_of_the_first_or_the_last_evaluation(first, tmp_path):
     values = results.values(make_sweep(), make_jobs(tmp_path), first=first)
     for arm in 'ab':
-        wanted = [VALUES[arm, seed][0 if first else 1] for seed in (0, 1)]
-        assert values[arm]['pass_at_1'].tolist() == wanted
+        expected = [VALUES[arm, seed][0 if first else 1] for seed in (0, 1)]
+        assert values[arm]['pass_at_1'].tolist() == expected

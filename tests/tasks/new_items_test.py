@@ -13,7 +13,7 @@ def _take(stream, count, *, seen=None, patience=(5, 2), key=abs):
         seen=seen,
         key=key,
         patience=patience,
-        wanted='numbers',
+        description='numbers',
     )
 
 

@@ -312,6 +312,6 @@ def test_no_answer_runs_code_from_a_thread(name, record, tmp_path):
     thread = threading.Thread(target=judge)
     thread.start()
     thread.join(120)
-    wanted = [False] * 2 * len(PAYLOADS) + [True]
-    assert by_rule == {'verdict': wanted, 'official_verdict': wanted}
+    expected = [False] * 2 * len(PAYLOADS) + [True]
+    assert by_rule == {'verdict': expected, 'official_verdict': expected}
     assert not path.exists()

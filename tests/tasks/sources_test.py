@@ -150,10 +150,10 @@ def test_a_split_of_a_tfds_data_set_is_read_as_plain_values(prepared, monkeypatc
     monkeypatch.setattr(sources, '_CHUNK', 4)
     sources._tfds_records.cache_clear()
     source = sources.read('tfds://school_maths/1.0.0/train', data_dir=str(prepared))
-    wanted = [
+    expected = [
         {'problem': f'é {i}', 'id': i, 'parts': {'answer': str(i)}} for i in range(6)
     ]
-    assert [record for _, record in source.records] == wanted
+    assert [record for _, record in source.records] == expected
     assert type(source.records[0][1]['id']) is int
     assert 'tensorflow' not in sys.modules
     assert (source.label, source.unit) == ('school_maths_train', 'record')

@@ -27,11 +27,11 @@ def count_objects(picture, color, *, side):
     cells = picture.reshape(size, side, size, side, 3).transpose(0, 2, 1, 3, 4)
     brightest = cells.reshape(size**2, side**2, 3).max(axis=1).astype(float)
     names = [*COLORS][: PARAMS['num_colors']]
-    wanted = np.array([COLORS[name] for name in names], float)
-    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    expected = np.array([COLORS[name] for name in names], float)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     filled = brightest[brightest.sum(axis=1) > 0]
     filled /= np.linalg.norm(filled, axis=1, keepdims=True)
-    return int(((filled @ wanted.T).argmax(axis=1) == names.index(color)).sum())
+    return int(((filled @ expected.T).argmax(axis=1) == names.index(color)).sum())
 
 
 def test_the_answer_is_the_number_of_objects_of_the_color():

@@ -33,12 +33,12 @@ def _by_python(text):
 @given(_TREES)
 def test_values_are_those_of_python(text):
     try:
-        wanted = _by_python(text)
+        expected = _by_python(text)
     except ZeroDivisionError:
         with pytest.raises(Wrong, match='a division by zero'):
             expressions.evaluate(text)
         return
-    assert expressions.evaluate(text).result == wanted
+    assert expressions.evaluate(text).result == expected
 
 
 def test_numbers_and_steps_come_in_order():

@@ -36,8 +36,8 @@ from passk_jax.verifiers.normal_form import normal_form
     ],
 )
 def test_one_set_has_one_form(text, want):
-    form, wanted = (normal_form(x).replace(' ', '') for x in (text, want))
-    assert form == wanted
+    form, expected = (normal_form(x).replace(' ', '') for x in (text, want))
+    assert form == expected
 
 
 @pytest.mark.parametrize('begin', [r'x\ne', r'\mathbb{R}\setminus\{', r'all real '])

@@ -163,12 +163,12 @@ def test_a_worker_imports_only_what_it_judges_with(pool):
 def test_workers_agree_whatever_the_hash_seed_of_the_parent(pool, monkeypatch):
     monkeypatch.setenv('PYTHONHASHSEED', '7')
     monkeypatch.setenv('MPMATH_NOGMPY', '')
-    wanted = {
+    expected = {
         'PYTHONHASHSEED': '0',
         'SYMPY_GROUND_TYPES': 'python',
         'MPMATH_NOGMPY': '1',
     }
-    pairs = [(value, f'environ:{name}') for name, value in wanted.items()]
+    pairs = [(value, f'environ:{name}') for name, value in expected.items()]
     assert pool.judge(pairs) == [RIGHT] * 3
 
 

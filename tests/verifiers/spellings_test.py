@@ -9,7 +9,7 @@ from passk_jax.verifiers.answers import Wrong
 
 
 @pytest.mark.parametrize(
-    ('text', 'wanted'),
+    ('text', 'expected'),
     [
         ('**[1]**', '[1]'),
         (r'$\boxed{[1]}$', '[1]'),
@@ -21,8 +21,8 @@ from passk_jax.verifiers.answers import Wrong
         ('np.array([1])', '[1]'),
     ],
 )
-def test_what_stands_around_an_answer_is_none_of_it(text, wanted):
-    assert spellings.bare(text) == wanted
+def test_what_stands_around_an_answer_is_none_of_it(text, expected):
+    assert spellings.bare(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_what_can_be_read_otherwise_is_not_read(read, texts):
 
 
 @pytest.mark.parametrize(
-    ('text', 'wanted'),
+    ('text', 'expected'),
     [
         ('4*6 = 24', '4 * 6'),
         ('24 = 4×6', '4 * 6'),
@@ -82,8 +82,8 @@ def test_what_can_be_read_otherwise_is_not_read(read, texts):
         ('x = 4 x 6', '4 * 6'),
     ],
 )
-def test_an_expression_is_read_as_it_is_meant(text, wanted):
-    assert spellings.expression(text, 24).replace(' ', '') == wanted.replace(' ', '')
+def test_an_expression_is_read_as_it_is_meant(text, expected):
+    assert spellings.expression(text, 24).replace(' ', '') == expected.replace(' ', '')
 
 
 def test_a_line_of_a_table_that_only_parts_others_is_a_rule():

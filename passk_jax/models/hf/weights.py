@@ -102,11 +102,13 @@ def read_tensors(
     """
     with contextlib.ExitStack() as stack:
         stored, problems = _open_tensors(directory, files, stack)
-        table = max(tables, key=lambda x: len(_wanted(x, shapes).keys() & stored))
+        table = max(
+            tables, key=lambda x: len(_allowed_shapes(x, shapes).keys() & stored)
+        )
         # Adapters have no token table.
         row = table.get('embed.embedding')
         tied = row.tensor if row else ''
-        problems += _problems(stored, _wanted(table, shapes), tied)
+        problems += _problems(stored, _allowed_shapes(table, shapes), tied)
         if problems:
             raise InputError(
                 f'{directory} does not fit the model:\n  ' + '\n  '.join(problems)
@@ -117,7 +119,7 @@ def read_tensors(
     return params
 
 
-def _wanted(
+def _allowed_shapes(
     table: Table, shapes: dict[str, jax.ShapeDtypeStruct]
 ) -> dict[str, list[tuple[int, ...]]]:
     """Returns the allowed shapes of each tensor of the parameters, by name."""
@@ -195,21 +197,21 @@ def _check_finite(tensor: str, values: np.ndarray) -> None:
 
 
 def _problems(
-    stored: dict[str, Any], wanted: dict[str, list[tuple[int, ...]]], tied: str
+    stored: dict[str, Any], allowed: dict[str, list[tuple[int, ...]]], tied: str
 ) -> list[str]:
     """Lists everything wrong with the stored tensors; ``tied`` is the token table."""
-    problems = [f'missing {name}' for name in sorted(wanted.keys() - stored.keys())]
+    problems = [f'missing {name}' for name in sorted(allowed.keys() - stored.keys())]
     # A tied model has no head, but its file may repeat the table as one.
-    repeated = {HEAD.tensor} & stored.keys() - wanted.keys()
-    for name in sorted(stored.keys() - wanted.keys() - repeated):
+    repeated = {HEAD.tensor} & stored.keys() - allowed.keys()
+    for name in sorted(stored.keys() - allowed.keys() - repeated):
         problems.append(f'unexpected {name} {tuple(stored[name].get_shape())}')
-    for name, may in wanted.items():
+    for name, may in allowed.items():
         if name not in stored:
             continue
         have = tuple(stored[name].get_shape())
         if have not in may:
-            wanted_shapes = ' or '.join(map(str, may))
-            problems.append(f'{name} has shape {have}, not {wanted_shapes}')
+            allowed_shapes = ' or '.join(map(str, may))
+            problems.append(f'{name} has shape {have}, not {allowed_shapes}')
         dtype = stored[name].get_dtype()
         if dtype not in _DTYPES:
             problems.append(f'{name} is {dtype}, none of {_DTYPES}')

@@ -311,8 +311,8 @@ class Decoding:
             for slot, problem in enumerate(shard.problem):
                 if problem in old:
                     # Prefer the slot where the prompt is already.
-                    there = slot < len(old) and old[slot] == problem
-                    source[slot] = slot if there else np.argmax(old == problem)
+                    stays = slot < len(old) and old[slot] == problem
+                    source[slot] = slot if stays else np.argmax(old == problem)
                 elif problem >= 0:
                     source[slot] = min(slot, len(old) - 1)
                     places[i, problem - self.ready[i].start] = slot

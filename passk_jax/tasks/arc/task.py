@@ -232,19 +232,18 @@ def _problem(task: ArcItem, index: int, *, category: str, prompt: str) -> Proble
     return Problem(0, text, data, category)
 
 
-def _difference(answer: str, wanted: list[list[int]]) -> str | None:
+def _difference(answer: str, gold: list[list[int]]) -> str | None:
     """Says how an answer differs from the right grid; ``None`` if they are equal."""
     if not answer:
         raise Wrong('no grid in a code block or a box')
     grid = read_grid(answer)
-    if (len(grid), len(grid[0])) != (len(wanted), len(wanted[0])):
+    if (len(grid), len(grid[0])) != (len(gold), len(gold[0])):
         return (
-            f'a grid of {len(grid)} x {len(grid[0])}, not {len(wanted)} x '
-            f'{len(wanted[0])}'
+            f'a grid of {len(grid)} x {len(grid[0])}, not {len(gold)} x {len(gold[0])}'
         )
     wrong = sum(
         cell != right
-        for row, right_row in zip(grid, wanted, strict=True)
+        for row, right_row in zip(grid, gold, strict=True)
         for cell, right in zip(row, right_row, strict=True)
     )
     return f'{wrong} cells differ' if wrong else None

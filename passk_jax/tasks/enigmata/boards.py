@@ -113,11 +113,11 @@ def clues(
     return cells
 
 
-def compared(wanted: Sequence[Any], counted: Sequence[Any] | None) -> list:
+def compared(numbers: Sequence[Any], counted: Sequence[Any] | None) -> list:
     """Pairs clues for :func:`clues`; one is broken if the answer's count differs."""
     return [
         (clue, counted is not None and clue != counted[place])
-        for place, clue in enumerate(wanted)
+        for place, clue in enumerate(numbers)
     ]
 
 
@@ -155,11 +155,11 @@ def moved(start: Rows, end: Rows | None, goal: Rows, *, note: str = '') -> Board
         note: a few words, for example on a move that fails.
     """
     first = filled([[tile or None for tile in row] for row in start], None)
-    wanted = cells_by_place(goal)
+    goal_cells = cells_by_place(goal)
     last = {place: Cell() for place in first}
     for place, tile in cells_by_place(end or []).items():
         if tile:
-            last[place] = Cell(str(tile), new=True, wrong=tile != wanted[place])
+            last[place] = Cell(str(tile), new=True, wrong=tile != goal_cells[place])
     return Board(first, after=Board(last), note=note)
 
 

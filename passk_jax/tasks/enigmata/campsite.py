@@ -131,10 +131,10 @@ class Campsite(Puzzle):
 
     def _check_counts(self, data: Data, answer: str) -> list[Cell]:
         tents = stars_of(symbols_of(data['trees']), answer)
-        wanted = list(data['row_tents']), list(data['column_tents'])
-        counted = _counts(tents, *map(len, wanted))
+        clues = list(data['row_tents']), list(data['column_tents'])
+        counted = _counts(tents, *map(len, clues))
         for kind, counts, counted_line in zip(
-            ('row', 'column'), wanted, counted, strict=True
+            ('row', 'column'), clues, counted, strict=True
         ):
             if counted_line != counts:
                 raise Wrong(f'a {kind} has another number of tents')

@@ -53,10 +53,10 @@ class ChosenCells(Puzzle):
             same = claims(stored, self.none)
         elif same := not claims(stored, self.none):
             kind = set if self.official_set else list
-            chosen, wanted = (
+            chosen, stored_cells = (
                 sorted(kind(pair_list(text))) for text in (answer, stored)
             )
-            same = chosen == wanted
+            same = chosen == stored_cells
         if not same:
             raise Wrong('not the stored answer')
 

@@ -78,10 +78,10 @@ def read_splits(
         ValueError: a file is missing or malformed, or has no problem of these levels.
     """
     by_split = _group_by_split(puzzle, pathlib.Path(data_dir).expanduser())
-    there = {level for problem in by_split.values() for _, level, _ in problem}
-    if not there & set(levels):
+    present = {level for problem in by_split.values() for _, level, _ in problem}
+    if not present & set(levels):
         raise InputError(
-            f'{puzzle.name} has problems of the levels {sorted(there)}, but none of '
+            f'{puzzle.name} has problems of the levels {sorted(present)}, but none of '
             f'{list(levels)}'
         )
     splits: dict[str, list[dict[str, Any]]] = {split: [] for split in SPLITS}

@@ -159,9 +159,9 @@ def _random_edges(num_vertices: int, draws: Draws) -> list[list[int]]:
     }
     edges = set(cycle)
     missing = draws.between(1, 4) if draws.chance(1, 2) else 0
-    wanted = num_vertices + draws.between(0, num_vertices // 4)
+    num_edges = num_vertices + draws.between(0, num_vertices // 4)
     edges -= set(draws.sample(sorted(cycle, key=sorted), missing))
-    while len(edges) < wanted:
+    while len(edges) < num_edges:
         edge = frozenset(draws.sample(range(num_vertices), 2))
         if not (missing and edge in cycle):
             edges.add(edge)

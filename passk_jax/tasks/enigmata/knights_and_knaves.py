@@ -63,15 +63,15 @@ class KnightsAndKnaves(OneAnswer, Puzzle):
 
     def generate(self, draws, level):
         names = draws.sample(_NAMES, draws.between(*_SIZES[level]))
-        wanted = draws.choice(LABELS)
+        label = draws.choice(LABELS)
         while True:
             statements, worlds = _random_island(draws, names)
             for _ in range(_TRIES):
                 statement, table = _random_sentence(draws, names, range(len(names)))
-                if _label(worlds, table) == wanted:
+                if _label(worlds, table) == label:
                     return {
                         'question': _question(names, statements, statement),
-                        'answer': wanted,
+                        'answer': label,
                     }
 
     def usual(self, data, answer):

@@ -45,7 +45,7 @@ class ObstacleMaze(Puzzle):
 
     def generate(self, draws, level):
         """Draws obstacles until the maze has a way, or none if it should have none."""
-        cells, wanted = _SIDE * _SIDE, draws.chance(1, 2)
+        cells, has_way = _SIDE * _SIDE, draws.chance(1, 2)
         while True:
             count = draws.between(*_OBSTACLES[level]) * cells // 100
             # Start and end, the first and the last cell, stay free.
@@ -55,7 +55,7 @@ class ObstacleMaze(Puzzle):
                 for r in range(_SIDE)
             ]
             answer = _solution(blocked)
-            if (answer != _NONE) == wanted:
+            if (answer != _NONE) == has_way:
                 return {'blocked': blocked, 'answer': answer}
 
     def question(self, data):

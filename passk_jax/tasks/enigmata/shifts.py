@@ -58,8 +58,8 @@ class ShiftPuzzle(Puzzle):
         """Scrambles by random moves; one in six 3x3 boards is impossible."""
         side = self._side
         board, moves, last = _goal(side), [], ''
-        wanted = draws.between(*self._moves[level])
-        while len(moves) < wanted:
+        num_moves = draws.between(*self._moves[level])
+        while len(moves) < num_moves:
             line = draws.choice('RC') + str(draws.between(1, side))
             # Shifting the same line twice in a row amounts to one shift.
             if line == last:

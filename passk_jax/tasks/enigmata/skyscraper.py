@@ -98,10 +98,10 @@ class Skyscraper(Puzzle):
         return {'clues': clues, 'answer': grid_text(read_grid(record['answer']))}
 
     def _check_clues(self, data, grid: Grid) -> None:
-        for edge, wanted, seen in zip(
+        for edge, clue, seen in zip(
             _EDGES, data['clues'], self._clues(grid), strict=True
         ):
-            if list(wanted) != seen:
+            if list(clue) != seen:
                 raise Wrong(f'a clue differs: {edge}')
 
     def _clues(self, grid: Grid) -> list[list[int]]:

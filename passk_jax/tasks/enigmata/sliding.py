@@ -48,8 +48,8 @@ class SlidingPuzzle(Puzzle):
         """Scrambles by random moves; one in six boards is impossible."""
         board = _goal(self._side)
         blank, last, moves = (self._side - 1, self._side - 1), '', []
-        wanted = draws.between(*self._moves[level])
-        while len(moves) < wanted:
+        num_moves = draws.between(*self._moves[level])
+        while len(moves) < num_moves:
             move = draws.choice('UDLR')
             ahead = _move(board, blank, move)
             if ahead is None or move == _BACK.get(last):

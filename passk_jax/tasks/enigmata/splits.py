@@ -78,7 +78,7 @@ def _new_problems(
             seen=seen,
             key=puzzle.question_hash,
             patience=_PATIENCE,
-            wanted='that no other split or level has',
+            description='that no other split or level has',
         )
     except InputError as e:
         raise InputError(

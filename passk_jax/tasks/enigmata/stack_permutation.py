@@ -114,15 +114,15 @@ def _operations(numbers: list[int], output: list[int]) -> list[str] | None:
     """Finds the only operations that make the output; ``None`` if impossible."""
     operations: list[str] = []
     stack: list[int] = []
-    wanted = iter(output)
-    following = next(wanted, None)
+    outputs = iter(output)
+    following = next(outputs, None)
     for number in numbers:
         stack.append(number)
         operations.append(f'Push({number})')
         while stack and stack[-1] == following:
             stack.pop()
             operations.append(_POP)
-            following = next(wanted, None)
+            following = next(outputs, None)
     return None if stack else operations
 
 

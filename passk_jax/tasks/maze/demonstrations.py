@@ -109,8 +109,8 @@ def _nearer(
     maze: Maze, cell: Cell, distances: dict[Cell, int]
 ) -> list[tuple[str, Cell]]:
     """Returns the moves that lead one move nearer to the end, and their cells."""
-    wanted = distances[cell] - 1
-    return [s for s in _steps_inside(maze, cell) if distances.get(s[1]) == wanted]
+    distance = distances[cell] - 1
+    return [s for s in _steps_inside(maze, cell) if distances.get(s[1]) == distance]
 
 
 def _steps_inside(maze: Maze, cell: Cell) -> Iterator[tuple[str, Cell]]:

@@ -102,7 +102,7 @@ def unique_mazes(
         seen=seen,
         key=lambda maze: maze,
         patience=_PATIENCE,
-        wanted='mazes that no other split has',
+        description='mazes that no other split has',
     )
 
 

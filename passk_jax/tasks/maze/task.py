@@ -79,12 +79,12 @@ class MazeParams:
         min_path, max_path = self.min_path, self.max_path
         if 0 < max_path < min_path:
             raise InputError(f'{max_path=} is less than {min_path=}')
-        wanted = collections.Counter()
+        num_mazes = collections.Counter()
         for split in maze_generator.SPLITS:
-            wanted.update(self._checked_split(split))
+            num_mazes.update(self._checked_split(split))
         if self.generator != 'wilson':
             return
-        for size, number in wanted.items():
+        for size, number in num_mazes.items():
             if number > (exist := maze_generator.num_perfect_mazes(size)):
                 raise InputError(
                     f'all splits together ask for {number} perfect mazes of size '

@@ -66,13 +66,13 @@ def last_choice(response: str, options: Sequence[str]) -> str | None:
 
 
 def _accepts(golds: Sequence[str], response: str) -> bool:
-    wanted = [value for gold in golds for value in _values(gold)]
-    texts = [value for value in wanted if isinstance(value, str)]
+    values = [value for gold in golds for value in _values(gold)]
+    texts = [value for value in values if isinstance(value, str)]
     for part in _parts(response):
         for text in (part, *_numbers(part)):
             for value in _values(text):
                 if not isinstance(value, str):
-                    if value in wanted:
+                    if value in values:
                         return True
                 elif any(gold in value for gold in texts):
                     return True

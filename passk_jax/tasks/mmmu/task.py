@@ -191,11 +191,11 @@ def _open(data: Mapping[str, Any], answer: str) -> str | None:
 
 def _same_number(gold: str, answer: str) -> bool:
     """Tells whether a number, perhaps with a unit, equals the stored one as rounded."""
-    match, wanted = _NUMBER.fullmatch(answer), exact.rational(gold)
+    match, gold_number = _NUMBER.fullmatch(answer), exact.rational(gold)
     number = exact.rational(match[1].replace(',', '')) if match else None
-    if wanted is None or number is None:
+    if gold_number is None or number is None:
         return False
     _, _, decimals = gold.partition('.')
     # A stored integer or fraction is exact.
     most = Fraction(1, 2 * 10 ** len(decimals)) if decimals else 0
-    return abs(number - wanted) <= most
+    return abs(number - gold_number) <= most

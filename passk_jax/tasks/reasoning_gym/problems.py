@@ -99,7 +99,7 @@ def generate_splits(
                 seen=seen,
                 key=lambda item: records.content_hash(item['question']),
                 patience=_PATIENCE,
-                wanted='that no other split has',
+                description='that no other split has',
             )
         except InputError as e:
             raise InputError(f'{split} problems of {name}: {e}') from None

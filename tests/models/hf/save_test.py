@@ -203,9 +203,9 @@ def test_a_directory_must_have_a_name_that_it_can_get(tmp_path, monkeypatch):
     assert sorted(tmp_path.rglob('*')) == before
 
 
-@pytest.mark.parametrize('there', [True, False])
-def test_a_link_is_the_directory_that_it_names(there, tmp_path):
-    if there:
+@pytest.mark.parametrize('target', [True, False])
+def test_a_link_is_the_directory_that_it_names(target, tmp_path):
+    if target:
         (tmp_path / 'elsewhere').mkdir()
     (tmp_path / 'link').symlink_to('elsewhere')
     hf_save.check_new(tmp_path / 'link')

@@ -81,8 +81,13 @@ def placed(policy, params, prompts, sizes):
     mesh = sharding.make_mesh(**dict(zip(sharding.MESH_AXES, sizes, strict=True)))
     with jax.set_mesh(mesh):
         shapes = policies.param_shapes(policy, mesh)
-        there = {k: jax.device_put(x, shapes[k].sharding) for k, x in params.items()}
-        yield there, jax.device_put(prompts, sharding.batch_sharding(mesh, prompts))
+        decode_params = {
+            k: jax.device_put(x, shapes[k].sharding) for k, x in params.items()
+        }
+        yield (
+            decode_params,
+            jax.device_put(prompts, sharding.batch_sharding(mesh, prompts)),
+        )
 
 
 @pytest.mark.parametrize(
@@ -217,13 +222,13 @@ def test_what_is_planned_keeps_no_array_alive(policy, params, prompts, monkeypat
 def test_without_what_it_needs_of_jax_nothing_compiles_ahead(
     policy, params, prompts, watched, monkeypatch, caplog, name
 ):
-    wanted = run(policy, params, prompts)
+    expected = run(policy, params, prompts)
     ahead.is_possible.cache_clear()
     with monkeypatch.context() as patch:
         patch.delattr(config, name)
         assert not ahead.is_possible()
     with mock.patch.object(Background, 'plan') as plan:
-        assert_same(run(policy, params, prompts), wanted)
+        assert_same(run(policy, params, prompts), expected)
     ahead.is_possible.cache_clear()
     assert not plan.called
     (line,) = [x for x in caplog.messages if 'cannot copy the context' in x]
@@ -238,12 +243,12 @@ def test_a_job_runs_in_the_context_of_its_plan():
         jax.default_matmul_precision('float32'),
         jax.transfer_guard_host_to_device('disallow'),
     ):
-        (_, here), wanted = ahead.context(), look()
-    assert look() != wanted
+        (_, here), expected = ahead.context(), look()
+    assert look() != expected
     thread = threading.Thread(target=here, args=(lambda: contexts.append(look()),))
     thread.start()
     thread.join()
-    assert contexts == [wanted]
+    assert contexts == [expected]
 
 
 def look():

@@ -29,10 +29,10 @@ def test_forced_ones_are_those_of_every_solution():
             # One count in eight is wrong by one, so that there may be no solution.
             total = len(ones.intersection(cells)) + draws.chance(1, 8)
             constraints.append(Count(cells, total))
-        wanted = _by_enumeration(constraints)
-        assert forced_ones(constraints) == wanted, constraints
-        forced += bool(wanted)
-        none += wanted is None
+        expected = _by_enumeration(constraints)
+        assert forced_ones(constraints) == expected, constraints
+        forced += bool(expected)
+        none += expected is None
     assert forced > 50
     assert none > 30
 
@@ -49,8 +49,8 @@ def test_parts_that_share_no_cell_do_not_disturb_each_other():
         for shift in (0, 10, 20)
         for cells, total in ring
     ]
-    wanted = {cell + shift for cell in forced for shift in (0, 10, 20)}
-    assert forced_ones(constraints) == wanted
+    expected = {cell + shift for cell in forced for shift in (0, 10, 20)}
+    assert forced_ones(constraints) == expected
 
 
 def test_a_search_that_takes_too_long_gives_up(monkeypatch):

@@ -39,25 +39,25 @@ def _by_parts(plaintext, encrypted, target, size):
 
 
 def _by_affine(plaintext, encrypted, target):
-    plain, cipher, wanted = map(_numbers, (plaintext, encrypted, target))
+    plain, cipher, numbers = map(_numbers, (plaintext, encrypted, target))
     for a, b in itertools.product(
         [a for a in range(26) if a % 2 and a % 13], range(26)
     ):
         if ((a * plain + b - cipher) % 26 == 0).all():
-            yield _text((wanted - b) * pow(a, -1, 26))
+            yield _text((numbers - b) * pow(a, -1, 26))
 
 
 def _by_keystream(plaintext, encrypted, target):
     """Vigenere and autokey with any keyword of up to 12 letters."""
-    plain, wanted = _numbers(plaintext), _numbers(target)
+    plain, numbers = _numbers(plaintext), _numbers(target)
     stream = (_numbers(encrypted) - plain) % 26
     for length in range(1, 13):
         if (stream[length:] == stream[:-length]).all():
-            yield _text(wanted - np.resize(stream[:length], len(wanted)))
+            yield _text(numbers - np.resize(stream[:length], len(numbers)))
         if (stream[length:] == plain[:-length]).all():
             letters = []
             keys = list(stream[:length])
-            for number in wanted:
+            for number in numbers:
                 letters.append((number - keys[len(letters)]) % 26)
                 keys.append(letters[-1])
             yield _text(letters)

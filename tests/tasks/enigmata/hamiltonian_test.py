@@ -50,8 +50,8 @@ def test_a_cycle_returns_to_its_first_vertex(data, answer, error):
 def test_a_path_has_every_vertex_once(data, answer, error):
     assert error_of(HAMILTONIAN_PATH, data, answer) == error
     official = error_of(HAMILTONIAN_PATH, data, answer, official=True)
-    wanted = 'the official verifier accepts no NO' if answer == 'NO' else error
-    assert official == wanted
+    expected = 'the official verifier accepts no NO' if answer == 'NO' else error
+    assert official == expected
 
 
 def test_the_official_rule_does_not_look_at_the_last_vertex_and_accepts_no_no():

@@ -77,9 +77,9 @@ def stack_permutation(
         push, pop = operation >= 0, operation == POP
         fits = numbers[jnp.minimum(pushed, room - 1)] == operation
         top = stack[jnp.maximum(depth - 1, 0)]
-        wanted = output[jnp.minimum(popped, room - 1)]
+        number = output[jnp.minimum(popped, room - 1)]
         # Numbers differ, so the last number of an empty stack is not popped again.
-        alive &= jnp.where(pop, top == wanted, ~push | fits)
+        alive &= jnp.where(pop, top == number, ~push | fits)
         stack = jnp.where((jnp.arange(room) == depth) & push, operation, stack)
         depth += jnp.where(pop, -1, push)
         return (stack, depth, pushed + push, popped + pop, alive), None
