@@ -59,9 +59,9 @@ def main(*, results: str = 'experiments/results') -> None:
         num_seeds = differences['pass_at_1'].shape[1]
         rows.append([f'{setting}, {num_seeds} seeds, {split}', *cells])
     heads = [
-        f'{label}, {what}'
+        f'{label}, {column}'
         for label in _MEASURES.values()
-        for what in ('last', 'mean of three')
+        for column in ('last', 'mean of three')
     ]
     text = '\n'.join(markdown_table(['Pass@4 minus Pass@1 Training', *heads], rows))
     atomic_write_text(directory / 'last_three.md', text + '\n')

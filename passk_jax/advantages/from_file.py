@@ -205,9 +205,9 @@ class _Compute:
             or advantages.shape != (expected_shape or advantages.shape)
             or jnp.issubdtype(advantages.dtype, jnp.complexfloating)
         ):
-            what = getattr(result, 'shape', None) or repr(result)
+            received = getattr(result, 'shape', None) or repr(result)
             raise InputError(
-                f'{self.where} returned {what}; it must return an array [P, N] of '
+                f'{self.where} returned {received}; it must return an array [P, N] of '
                 'advantages, a row for each problem'
             )
         return advantages.astype(jnp.float32)

@@ -360,8 +360,8 @@ def _is_overlong(
     """Returns whether to drop a prompt; InputError if it is an error."""
     is_overlong = num_tokens > max_prompt_tokens
     if is_overlong and overlong == 'error':
-        what = f'the prompt of problem {problem.id} has {num_tokens} tokens'
-        raise InputError(f'{what}, more than {max_prompt_tokens=}')
+        message = f'the prompt of problem {problem.id} has {num_tokens} tokens'
+        raise InputError(f'{message}, more than {max_prompt_tokens=}')
     return is_overlong
 
 

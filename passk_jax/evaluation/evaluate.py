@@ -99,7 +99,7 @@ class Evaluate:
         config = self.config
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
         total = batches.num_problems * config.num_responses
-        recorded = _spread(min(config.kept_responses, total), total)
+        recorded_indices = _spread(min(config.kept_responses, total), total)
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
         with Progress(
@@ -118,7 +118,12 @@ class Evaluate:
                     failures[kind] += int(failed[:valid].sum())
                 problems = batch.problems[:valid]
                 rows.extend(
-                    _records(problems, responses, first=len(rows), recorded=recorded)
+                    _records(
+                        problems,
+                        responses,
+                        first=len(rows),
+                        recorded_indices=recorded_indices,
+                    )
                 )
                 progress.update(len(rows))
         samples = config.bootstrap_samples
@@ -295,12 +300,12 @@ def _records(
     responses: Responses,
     *,
     first: int,
-    recorded: set[int],
+    recorded_indices: set[int],
 ) -> list[Record]:
     """Makes the records of a batch, whose first problem has the number ``first``.
 
-    ``recorded`` selects the responses to record as text, by their numbers in the
-    whole evaluation.
+    ``recorded_indices`` selects the responses to record as text, by their numbers in
+    the whole evaluation.
     """
     correct, parsed = responses.verdicts.correct, responses.verdicts.parsed
     num_responses = correct.shape[1]
@@ -318,7 +323,7 @@ def _records(
             'responses': {
                 str(i): responses.texts[p][i]
                 for i in range(num_responses)
-                if (first + p) * num_responses + i in recorded
+                if (first + p) * num_responses + i in recorded_indices
             },
             **{
                 name: None if np.isnan(of_problem[p]) else float(of_problem[p])

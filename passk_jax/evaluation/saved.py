@@ -63,16 +63,16 @@ def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
     file, rows = pathlib.Path(f'{path}.json'), pathlib.Path(f'{path}.jsonl')
     if not file.exists():
         return False
-    what = f'{file} is of an evaluation'
+    message = f'{file} is of an evaluation'
     remedy = 'remove or rename it, or replace it by --overwrite'
     try:
         saved = read_json(file)
         saved = {key: saved[key] for key in settings if key in saved}
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f'{what} and cannot be read ({error}): {remedy}') from error
+        raise InputError(f'{message} and cannot be read ({error}): {remedy}') from error
     if config_differences(saved, settings, _MAY_DIFFER):
         differences = config_differences(saved, settings, ())
-        raise InputError(f'{what} with other settings: {remedy}.{differences}')
+        raise InputError(f'{message} with other settings: {remedy}.{differences}')
     return rows.exists()
 
 

@@ -117,15 +117,16 @@ def _summary(run: Run, model: Exported) -> str:
     if not name:
         source = run.option('model.source', '')
         base = f'the model in `{source}`' if source else 'a policy made from scratch'
-    what = 'Adapters for' if model.kind == 'peft' else 'This is'
+    opening = 'Adapters for' if model.kind == 'peft' else 'This is'
     estimators = [
         f'`{section.get("name")}`' + (f' from step {start} on' if start else '')
         for start, section in run.advantages()
         if start < max(model.step, 1)
     ]
     return (
-        f'# {model.repo.rpartition("/")[2]}\n\n{what} {base}, trained by reinforcement '
-        f'learning with verifiable rewards on the task `{run.option("task.name")}`: '
+        f'# {model.repo.rpartition("/")[2]}\n\n{opening} {base}, trained by '
+        'reinforcement learning with verifiable rewards on the task '
+        f'`{run.option("task.name")}`: '
         f'step {model.step} of the run `{run.option("name")}` of passk_jax, with the '
         f'advantage {", then ".join(estimators)}.\n\n'
         f'![Curves of the run]({FIGURE})\n'

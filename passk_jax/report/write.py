@@ -113,9 +113,9 @@ def _section(run: Run, name: str, make: Callable[[Run], str]) -> str:
     try:
         return make(run)
     except Exception as error:
-        what = f'no {name}: {with_class(error)}'
-        logging.warning('%s: %s', run.path / 'report.html', what)
-        return f'<div class="card empty">{escape(what)}</div>'
+        message = f'no {name}: {with_class(error)}'
+        logging.warning('%s: %s', run.path / 'report.html', message)
+        return f'<div class="card empty">{escape(message)}</div>'
 
 
 def _write(path: pathlib.Path, content: bytes) -> pathlib.Path:

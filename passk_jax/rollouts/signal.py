@@ -93,29 +93,29 @@ def explain_missing_signal(
     several = correct.shape[1] > 1
     same = several and answered.any() and all(len(set(row)) == 1 for row in parsed)
     if unweighted:
-        what = 'rewards differ, but every advantage that is trained is 0'
+        observation = 'rewards differ, but every advantage that is trained is 0'
         cause = _UNWEIGHTED if stopped > _FEW_ANSWERS else _LIMIT
     elif not answered.any() and not correct.any():
-        what, cause = f'no response of {total:,} has an answer', no_form
+        observation, cause = f'no response of {total:,} has an answer', no_form
     elif answered.any() and answered.mean() < _FEW_ANSWERS:
-        what = f'only {answered.sum():,} of {total:,} responses have an answer'
+        observation = f'only {answered.sum():,} of {total:,} responses have an answer'
         cause = no_form
     elif not correct.any():
-        what = f'all {total:,} responses are wrong'
+        observation = f'all {total:,} responses are wrong'
         cause = _HARD if stopped > _FEW_ANSWERS else _LIMIT
         if same:
-            what, cause = f'{what}, and to each problem the same', _SAME
+            observation, cause = f'{observation}, and to each problem the same', _SAME
     elif correct.all():
-        what, cause = f'all {total:,} responses are right', _EASY
+        observation, cause = f'all {total:,} responses are right', _EASY
     elif several and (correct == correct[:, :1]).all():
-        what = 'the responses to each problem are all right or all wrong'
+        observation = 'the responses to each problem are all right or all wrong'
         cause = _SAME if same else _UNIFORM
     else:
         return ''
     response = _choose(examples, cause)
     if len(response) > _MAX_CHARACTERS:
         response = f'{response[:_MAX_CHARACTERS]}...'
-    return f'{what}. Likely, {cause}. One response: {response!r}'
+    return f'{observation}. Likely, {cause}. One response: {response!r}'
 
 
 def _choose(examples: Sequence[Example], cause: str) -> str:

@@ -338,12 +338,12 @@ def _check_whole(
     lost = [] if (path / 'config.json').exists() else ['config.json']
     lost += [] if _began_with(path) else ['git.json']
     if lost := [*lost, *missing]:
-        what = f'workdir {path} lacks what its run wrote: {"; ".join(lost)}'
+        message = f'workdir {path} lacks what its run wrote: {"; ".join(lost)}'
         if not accept_loss:
             raise InputError(
-                f'{what}. Restore it, or go on without it by --accept_loss'
+                f'{message}. Restore it, or go on without it by --accept_loss'
             )
-        logging.warning('%s. The run goes on without it', what)
+        logging.warning('%s. The run goes on without it', message)
 
 
 def _began_with(path: pathlib.Path) -> dict[str, Any] | None:

@@ -116,9 +116,13 @@ def missing_records(
         for split in splits:
             name = evaluation_name(split, step)
             exists[f'evaluation/: {split!r} of'] = name in files['evaluation']
-        for what in (what for what, is_there in exists.items() if not is_there):
-            gone.setdefault(what, []).append(step)
-    return [f'{what} {_format_steps(steps)}' for what, steps in gone.items()]
+        for description in (
+            description for description, is_there in exists.items() if not is_there
+        ):
+            gone.setdefault(description, []).append(step)
+    return [
+        f'{description} {_format_steps(steps)}' for description, steps in gone.items()
+    ]
 
 
 def changed_records(

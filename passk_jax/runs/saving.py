@@ -110,7 +110,7 @@ class Saving:
 
 
 @contextlib.contextmanager
-def named_errors(what: str) -> Iterator[None]:
+def named_errors(description: str) -> Iterator[None]:
     """Turns any error into an InputError that says what to do.
 
     TensorStore reports a full disk as a ValueError; Orbax raises bare exceptions.
@@ -122,7 +122,7 @@ def named_errors(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InputError(
-            f'{what}: {type(error).__name__}: {error}. Is the disk full, or the '
+            f'{description}: {type(error).__name__}: {error}. Is the disk full, or the '
             'directory not writable?'
         ) from error
 

@@ -131,8 +131,8 @@ def _join(
         )
     # A wrong environment can make JAX raise any of these.
     except (ValueError, RuntimeError, LookupError, OSError) as e:
-        what = f'--hosts=auto: JAX finds no other process here ({e})'
-        raise InputError(what if address is None else f'--hosts: {e}') from e
+        message = f'--hosts=auto: JAX finds no other process here ({e})'
+        raise InputError(message if address is None else f'--hosts: {e}') from e
     finally:
         came.set()
     _watch_peers()

@@ -74,9 +74,9 @@ def host_bytes() -> int:
     return os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
 
 
-def _check(what: str, needed: int, available: int, place: str) -> None:
+def _check(description: str, needed: int, available: int, place: str) -> None:
     if needed > available:
         raise InputError(
-            f'{what} take at least {needed / 2**30:,.1f} GiB, more than the '
+            f'{description} take at least {needed / 2**30:,.1f} GiB, more than the '
             f'{available / 2**30:,.1f} GiB of {place}'
         )

@@ -254,7 +254,7 @@ def _check_name(name: Any) -> None:
         )
 
 
-def _check_once(values: Iterable[Any], what: str) -> None:
+def _check_once(values: Iterable[Any], description: str) -> None:
     counts = collections.Counter(values)
     if twice := [value for value, count in counts.items() if count > 1]:
-        raise InputError(f'{what}: {twice} more than once')
+        raise InputError(f'{description}: {twice} more than once')

@@ -100,9 +100,9 @@ def read_bytes(file: pathlib.Path) -> bytes:
     except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as e:
         raise InputError(f'problems {str(file)!r} cannot be read: {e}') from e
     head = content[:64].lstrip().lower()
-    for begin, what in _NO_DATA.items():
+    for begin, description in _NO_DATA.items():
         if head.startswith(begin.lower()):
-            raise InputError(f'problems {str(file)!r} are {what}')
+            raise InputError(f'problems {str(file)!r} are {description}')
     return content
 
 

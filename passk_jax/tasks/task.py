@@ -167,8 +167,12 @@ def class_of_file(place: str) -> type[Task]:
     """
     cls = plugins.load(place)
     if not (isinstance(cls, type) and issubclass(cls, Task)):
-        what = cls.__name__ if isinstance(cls, type) else f'a {type(cls).__name__}'
-        raise InputError(f'{place} is {what}, not a class of passk_jax.tasks.Task')
+        description = (
+            cls.__name__ if isinstance(cls, type) else f'a {type(cls).__name__}'
+        )
+        raise InputError(
+            f'{place} is {description}, not a class of passk_jax.tasks.Task'
+        )
     lacks = sorted(cls.__abstractmethods__)
     if lacks := [*lacks, *(() if hasattr(cls, 'splits') else ('splits',))]:
         raise InputError(f'{plugins.where(cls)} lacks {", ".join(lacks)}')
@@ -241,8 +245,8 @@ def check_problems(task: Task, problems: Any) -> None:
     """
     source = plugins.where(type(task).source)
     if not (hasattr(problems, '__len__') and hasattr(problems, '__getitem__')):
-        what = type(problems).__name__
-        raise InputError(f'{source} returned a {what}, not a sequence of Problem')
+        type_name = type(problems).__name__
+        raise InputError(f'{source} returned a {type_name}, not a sequence of Problem')
     if not len(problems):
         raise EmptySplitError(f'{source} returned no problems')
     first = problems[0]
@@ -269,10 +273,10 @@ def _try_verdict(task: Task, problem: Problem) -> None:
         raise
     # A user's function may raise anything.
     except Exception as error:
-        what = plugins.explain(error) or plugins.describe(error)
+        message = plugins.explain(error) or plugins.describe(error)
         raise InputError(
             f'{plugins.where(task.verdict)} cannot judge an empty response to problem '
-            f'{problem.id}: {what}'
+            f'{problem.id}: {message}'
         ) from error
 
 

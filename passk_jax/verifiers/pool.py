@@ -227,13 +227,13 @@ class Pool:
         failure = {'raised': PARSE_FAILURE, 'memory': CRASH}.get(outcome)
         return Judgement(value is True and not failure, failure, value)
 
-    def _end(self, worker: WorkerProcess, what: str) -> None:
+    def _end(self, worker: WorkerProcess, event: str) -> None:
         """Kills a worker; raises ValueError if it had not even started."""
         self._workers.remove(worker)
         worker.kill()
         if not worker.started:
             raise InputError(
-                f'a verifier process {what}: give it more memory than '
+                f'a verifier process {event}: give it more memory than '
                 f'{self._memory_bytes / 2**20:.0f} MiB, or fewer workers than '
                 f'{self._num_workers}'
             )

@@ -163,12 +163,12 @@ class Rewards:
         params = self._params
         about = f'on {response[:_MAX_CHARACTERS]!r}'
         if judged.failure:
-            what = {
+            event = {
                 TIMEOUT: f'took longer than {params.deadline_s:g} s',
                 CRASH: f'ended its process or took more than {params.memory_mib} MiB',
             }.get(judged.failure, 'raised')
-            failed = Reward(0.0, False, judged.failure, f'the reward {what}')
-            return failed, f'{self.where} {what} {about}', what
+            failed = Reward(0.0, False, judged.failure, f'the reward {event}')
+            return failed, f'{self.where} {event} {about}', event
         value, error = judged.value
         if error:
             place, text = error

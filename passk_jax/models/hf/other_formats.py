@@ -98,14 +98,14 @@ def hint(source: pathlib.Path) -> str:
     # verl keeps config and tokenizer in a subfolder next to its shards.
     above = directory.name == 'huggingface'
     for place in (directory, directory.parent) if above else (directory,):
-        for pattern, (what, way) in _FORMATS.items():
+        for pattern, (description, way) in _FORMATS.items():
             paths = [x for x in place.glob(pattern) if not x.name.startswith(_STATE)]
             if source.is_file():
                 paths = [x for x in paths if x.name == source.name]
             for path in sorted(paths)[:1]:
                 way = (way or _SAVE).format(directory=str(place), name=path.name)
                 name = path.name if place == directory else str(path)
-                return f'; {name} is {what}: {way}'
+                return f'; {name} is {description}: {way}'
     return ''
 
 
@@ -119,11 +119,11 @@ def stand_in(path: pathlib.Path) -> str:
             start = file.read(_MOST).lstrip()
     except OSError:
         return ''
-    for first, what in _STAND_INS.items():
+    for first, description in _STAND_INS.items():
         if start.startswith(first):
             return (
-                f'{path.name} is {what}, not the file: in that repository run git lfs '
-                'install && git lfs pull, or fetch it with hf download <name> '
+                f'{path.name} is {description}, not the file: in that repository run '
+                'git lfs install && git lfs pull, or fetch it with hf download <name> '
                 '--local-dir <directory>'
             )
     if start.lower().startswith((b'<!doctype html', b'<html')):

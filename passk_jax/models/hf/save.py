@@ -95,8 +95,8 @@ def new_directory(directory: str | os.PathLike[str]) -> Iterator[pathlib.Path | 
     except BaseException:
         shutil.rmtree(temporary)
         raise
-    what = f'all is written and stays in {temporary}, which could not become {path}'
-    with prefixed(what, OSError):
+    message = f'all is written and stays in {temporary}, which could not become {path}'
+    with prefixed(message, OSError):
         let_others_read(temporary, 0o777)
         temporary.replace(path)
 

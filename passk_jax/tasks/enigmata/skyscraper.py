@@ -34,14 +34,14 @@ class Skyscraper(Puzzle):
 
     category = 'Grid'
 
-    def __init__(self, name: str, what: str, clue: Callable[[Sequence[int]], int]):
+    def __init__(self, name: str, count: str, clue: Callable[[Sequence[int]], int]):
         self.name = name
         self._clue = clue
         self.rules = (
             'Fill a grid of n by n cells with building heights from 1 to n, so that no '
             'height occurs twice in a row or a column. A building hides all lower ones '
-            f'behind it. A clue at the end of a row or a column is the {what} that are '
-            'seen from there. The first line has the clues above the columns, from '
+            f'behind it. A clue at the end of a row or a column is the {count} that '
+            'are seen from there. The first line has the clues above the columns, from '
             'left to right; the second those on the left of the rows, from top to '
             'bottom; the third those on the right of the rows, from top to bottom; the '
             'fourth those below the columns, from left to right. If there are several '
