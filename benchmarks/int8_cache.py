@@ -46,7 +46,7 @@ from passk_jax.models.decode_attention import attend_newest, newest_seen
 from passk_jax.models.hf import weights
 from passk_jax.models.policy import Params, Policy
 from passk_jax.models.quantized import quantize
-from passk_jax.runs.checkpoints import newest_step, restore_params
+from passk_jax.runs.checkpoints import find_step, restore_params
 from passk_jax.runs.saved_config import run_config
 from passk_jax.sampling import Purpose, sample, step_key
 from passk_jax.setup.published import published_config
@@ -113,7 +113,7 @@ def _read_params(setup: Setup, args: argparse.Namespace) -> Params:
     if args.workdir:
         path = pathlib.Path(args.workdir)
         shapes = policies.param_shapes(setup.policy, setup.mesh)
-        params = restore_params(path, shapes, step=newest_step(path))[0]
+        params = restore_params(path, shapes, step=find_step(path))[0]
     else:
         params = weights.load_params(setup.policy, args.model, setup.mesh)
     return with_outliers(params, setup.policy.arch.head_dim, args.outlier)

@@ -71,7 +71,7 @@ from passk_jax.models import policy as policies
 from passk_jax.report.arms import difference, format_difference, markdown_table
 from passk_jax.report.run_data import Row
 from passk_jax.runs import saved_config
-from passk_jax.runs.checkpoints import newest_step, restore_params
+from passk_jax.runs.checkpoints import find_step, restore_params
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.setup.setup import make_setup
 from passk_jax.sweeps import Sweep, directories
@@ -218,7 +218,7 @@ def _evaluate(
     """Yields a row for each way of decoding and split."""
     if not pairs:
         return
-    config, step = saved_config.run_config(directory), newest_step(directory)
+    config, step = saved_config.run_config(directory), find_step(directory)
     keep_programs(directory)
     params = None
     for decoding, group in itertools.groupby(pairs, key=operator.itemgetter(0)):

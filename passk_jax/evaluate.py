@@ -47,7 +47,7 @@ from passk_jax.models.hf import weights
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import commits, saved_config
-from passk_jax.runs.checkpoints import newest_step, restore_params
+from passk_jax.runs.checkpoints import find_step, restore_params
 from passk_jax.runs.sources import check_sources
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, join_hosts
@@ -199,7 +199,7 @@ def _about(
 ) -> tuple[dict[str, Any], tuple[Collection[str], bool]]:
     """Returns the settings that all tasks share, and the training problems' hashes."""
     if model is None:
-        step = newest_step(workdir) if step is None else step
+        step = find_step(workdir, step)
         checkpoint = workdir / 'checkpoints' / str(step)
         identity = broadcast(lambda: commits.identity(checkpoint))
         seen = other_tasks.training_problems(_trained_on(config) if more_tasks else ())

@@ -15,8 +15,9 @@ def test_the_command_samples_with_the_settings_of_the_runs_evaluations(tmp_path)
     config = changed.make_config()
     of_run = mock.patch.object(evaluate.saved_config, 'run_config', return_value=config)
     params = mock.patch.object(evaluate, 'restore_params', return_value=(None, 4))
-    newest = mock.patch.object(evaluate, 'newest_step', return_value=4)
-    with of_run, newest, params, tiny.devices(1):
+    newest = mock.patch.object(evaluate, 'find_step', return_value=4)
+    identity = mock.patch.object(evaluate.commits, 'identity', return_value='abc')
+    with of_run, newest, identity, params, tiny.devices(1):
         got = sampled_with(
             lambda: evaluate.main(workdir=str(tmp_path), split='validation', top_k=4)
         )

@@ -209,7 +209,7 @@ def _from_run(policy: Policy, mesh: Mesh, source: str, note: pathlib.Path) -> Pa
     path = pathlib.Path(path)
     if noted_source != source:
         path = pathlib.Path(source).expanduser().absolute()
-        step = checkpoints.newest_step(path)
+        step = checkpoints.find_step(path)
     params = _restored(policy, mesh, path, step)
     logging.info('initial parameters: step %d of %s', step, path)
     if jax.process_index() == 0:

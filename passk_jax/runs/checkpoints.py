@@ -332,10 +332,14 @@ def read_frozen_names(workdir: str | os.PathLike[str]) -> tuple[str, ...]:
     return tuple(saved['frozen']) if saved else ()
 
 
-def newest_step(workdir: str | os.PathLike[str]) -> int:
-    """Returns the step of a run's newest checkpoint; InputError if it has none."""
+def find_step(workdir: str | os.PathLike[str], step: int | None = None) -> int:
+    """Returns the step of a run's newest checkpoint, or ``step`` if that is saved.
+
+    Raises:
+        InputError: the run has no checkpoint, or none of ``step``.
+    """
     directory = pathlib.Path(workdir).absolute() / 'checkpoints'
-    return int(restoring.choose(directory, None).name)
+    return int(restoring.choose(directory, step).name)
 
 
 def save_cached_params(

@@ -81,7 +81,7 @@ def test_every_process_does_what_process_0_sees(tmp_path, monkeypatch):
             checkpoint.hosts, 'broadcast', lambda make, seen=of_process_0: seen
         )
         assert checkpoints.steps() == tuple(of_process_0)
-        assert checkpoint.newest_step(tmp_path) == of_process_0[-1]
+        assert checkpoint.find_step(tmp_path) == of_process_0[-1]
 
 
 def test_saving_a_saved_step_again_changes_nothing(tmp_path):

@@ -264,7 +264,7 @@ def first_params(tmp_path, **overrides):
             initial.checkpoints, 'restore_cached_params', return_value=None
         ),
         mock.patch.object(initial.checkpoints, 'save_cached_params'),
-        mock.patch.object(initial.checkpoints, 'newest_step', return_value=4),
+        mock.patch.object(initial.checkpoints, 'find_step', return_value=4),
         mock.patch.object(initial.checkpoints, 'restore_params', calls.restore),
     ):
         calls.restore.return_value = ({}, 4)
