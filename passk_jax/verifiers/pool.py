@@ -27,7 +27,7 @@ import selectors
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from passk_jax.errors import InputError
@@ -35,7 +35,7 @@ from passk_jax.runtime.cores import usable_cores
 from passk_jax.verifiers.worker_process import WorkerProcess
 
 TIMEOUT, CRASH, PARSE_FAILURE = 'timeouts', 'crashes', 'parse_failures'
-# The least number of answers over which the share of failures is taken.
+# The least number of different answers over which the share of failures is taken.
 _RECENT = 256
 # Interpreter, sympy and math-verify take 1 s on an idle core.
 _START_DEADLINE_S = 120.0
@@ -60,6 +60,41 @@ class Judgement:
     value: Any = dataclasses.field(default=None, compare=False)
 
 
+class RecentFailures:
+    """The last different answers, and which of them failed.
+
+    A policy may repeat one answer for ever, which says nothing more of the verifier. So
+    an answer counts once.
+
+    Args:
+        largest_share: the largest share of failures of a verifier that works.
+    """
+
+    def __init__(self, largest_share: float):
+        self._largest_share = largest_share
+        self._failed: dict[str, bool] = {}
+
+    def add(self, answers: Iterable[str], failed: Iterable[bool]) -> None:
+        """Adds a batch of answers; afterwards the last 256 count, or all of a batch."""
+        batch: dict[str, bool] = {}
+        for answer, has_failed in zip(answers, failed, strict=True):
+            batch[answer] = batch.get(answer, False) or has_failed
+        earlier = [x for x in self._failed.items() if x[0] not in batch]
+        room = max(0, _RECENT - len(batch))
+        self._failed = dict(earlier[max(0, len(earlier) - room) :]) | batch
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The number of failures, and of answers."""
+        return sum(self._failed.values()), len(self._failed)
+
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the share of 256 answers, or of more, is too large."""
+        failed, total = self.counts
+        return failed > self._largest_share * max(total, _RECENT)
+
+
 def num_workers() -> int:
     """Returns the number of workers for the cores of this process, at most 16."""
     return min(len(usable_cores()), _MAX_WORKERS)
@@ -80,8 +115,8 @@ class Pool:
         memory_bytes: address space of a worker.
         tasks_per_worker: answers after which a worker is replaced.
         max_failure_share: the largest share of time-outs and crashes among the last
-            256 answers, or in a batch of more. Parse failures do not count, because
-            the policy causes them.
+            256 different answers, or in a batch of more. Parse failures do not count,
+            because the policy causes them.
         memo_size: the number of judgements to remember; the oldest go first.
 
     Attributes:
@@ -110,8 +145,8 @@ class Pool:
         self._num_workers, self._deadline_s = workers, deadline_s
         self._tasks_per_worker, self._memo_size = tasks_per_worker, memo_size
         self._max_failure_share = max_failure_share
+        self._recent = RecentFailures(max_failure_share)
         self._memo: dict[Pair, Judgement] = {}
-        self._recent: collections.deque[bool] = collections.deque(maxlen=_RECENT)
         self._lock = threading.Lock()
         self._workers: list[WorkerProcess] = []
         self._finalizer = weakref.finalize(self, _kill_all, self._workers)
@@ -147,7 +182,7 @@ class Pool:
                 _kill_all(self._workers)
                 raise
             judgements = [by_pair[pair] for pair in pairs]
-            self._count(judgements)
+            self._count(pairs, judgements)
         return judgements
 
     def _remember(self, pair: Pair, judgement: Judgement) -> None:
@@ -238,22 +273,20 @@ class Pool:
                 f'{self._num_workers}'
             )
 
-    def _count(self, judgements: Sequence[Judgement]) -> None:
+    def _count(self, pairs: Sequence[Pair], judgements: Sequence[Judgement]) -> None:
         """Counts failures; raises ValueError if they are too many."""
         kinds = collections.Counter(j.failure for j in judgements if j.failure)
         for kind, number in kinds.items():
             self.failures[kind] += number
-        failed = [j.failure in (TIMEOUT, CRASH) for j in judgements]
-        self._recent.extend(failed)
-        number, total = max(
-            (sum(failed), max(_RECENT, len(failed))), (sum(self._recent), _RECENT)
-        )
-        if number > self._max_failure_share * total:
-            self._recent.clear()
+        failed = (j.failure in (TIMEOUT, CRASH) for j in judgements)
+        self._recent.add((answer for _, answer in pairs), failed)
+        if self._recent.are_too_many:
+            number, total = self._recent.counts
+            self._recent = RecentFailures(self._max_failure_share)
             raise InputError(
-                f'the verifier failed on {number} of the last {total} answers, a share '
-                f'of more than {self._max_failure_share:g}; so far {self.failures}, '
-                f'with {self._deadline_s:g} s and '
+                f'the verifier failed on {number} of the last {total} different '
+                f'answers, a share of more than {self._max_failure_share:g}; so far '
+                f'{self.failures}, with {self._deadline_s:g} s and '
                 f'{self._memory_bytes / 2**20:.0f} MiB for an answer'
             )
 

@@ -10,13 +10,12 @@ once, so the result must depend on these two alone.
 
 A response is wrong, with the reward 0, if the function raises on it, returns a number
 that is not finite, exceeds the deadline, ends its process or takes too much memory. The
-log says why, once per line. If that happens to more than half of the last responses, or
-if the function returns anything else, an InputError names its file and line.
-:meth:`Rewards.check` finds most of these errors before a run begins.
+log says why, once per line. If that happens to more than half of the last different
+responses, or if the function returns anything else, an InputError names its file and
+line. :meth:`Rewards.check` finds most of these errors before a run begins.
 """
 
 import ast
-import collections
 import dataclasses
 import functools
 import json
@@ -36,12 +35,13 @@ from passk_jax.verifiers.pool import (
     TIMEOUT,
     Judgement,
     Pool,
+    RecentFailures,
     num_workers,
 )
 
 FAILURES = (TIMEOUT, CRASH, PARSE_FAILURE)
-# The last responses, and the largest share of failures among them.
-_RECENT, _MAX_FAILURE_SHARE = 256, 0.5
+# The largest share of failures among the last 256 different responses.
+_MAX_FAILURE_SHARE = 0.5
 # Records and responses are long, and few repeat.
 _MEMO_SIZE = 2**12
 _MAX_CHARACTERS = 60
@@ -107,7 +107,7 @@ class Rewards:
             memo_size=_MEMO_SIZE,
         )
         self._logged: set[str] = set()
-        self._recent: collections.deque[bool] = collections.deque(maxlen=_RECENT)
+        self._recent = RecentFailures(_MAX_FAILURE_SHARE)
         self._checked = False
 
     def check(self, record: Mapping[str, Any]) -> None:
@@ -141,15 +141,16 @@ class Rewards:
         rewards, last_message = [], ''
         for judgement, response in zip(self._judge(pairs), responses, strict=True):
             reward, message, kind = self._reward(judgement, response)
-            self._recent.append(reward.failure is not None)
             rewards.append(reward)
             last_message = message or last_message
             if message and kind not in self._logged:
                 self._logged.add(kind)
                 logging.warning('%s: such responses are wrong', message)
-        if (number := sum(self._recent)) > _MAX_FAILURE_SHARE * _RECENT:
+        self._recent.add(responses, (reward.failure is not None for reward in rewards))
+        if self._recent.are_too_many:
+            number, total = self._recent.counts
             raise InputError(
-                f'{self.where} failed on {number} of the last {len(self._recent)} '
+                f'{self.where} failed on {number} of the last {total} different '
                 f'responses; the last time: {last_message}'
             )
         return rewards

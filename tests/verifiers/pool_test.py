@@ -189,13 +189,37 @@ def test_threads_take_turns(pool):
 def test_too_many_failures_raise_with_their_reason(monkeypatch):
     monkeypatch.setattr(pools, '_RECENT', 4)
     with make_pool(max_failure_share=0.5) as pool:
-        assert pool.judge([('a', 'kill:')] * 2) == [CRASH] * 2
-        with pytest.raises(ValueError, match=r'3 of the last 4 answers.*crashes.: 3'):
-            pool.judge([('a', 'kill:')])
+        assert pool.judge([('a', 'kill:1'), ('a', 'kill:2')]) == [CRASH] * 2
+        with pytest.raises(ValueError, match=r'3 of the last 3 .*answers.*crashes.: 3'):
+            pool.judge([('a', 'kill:3')])
         # Parse failures are the policy's own.
-        assert pool.judge([('a', 'raise:')] * 9) == [UNPARSED] * 9
-        with pytest.raises(ValueError, match=r'5 of the last 9 answers'):
-            pool.judge([('a', 'kill:')] * 5 + [('a', 'a')] * 4)
+        unparsed = [('a', f'raise:{i}') for i in range(9)]
+        assert pool.judge(unparsed) == [UNPARSED] * 9
+        with pytest.raises(ValueError, match=r'5 of the last 9 different answers'):
+            pool.judge(
+                [('a', f'kill:{i}') for i in range(5)] + [('a', x) for x in 'abcd']
+            )
+
+
+def test_a_policy_that_repeats_one_answer_that_fails_ends_no_run(monkeypatch):
+    monkeypatch.setattr(pools, '_RECENT', 4)
+    with make_pool(max_failure_share=0.5) as pool:
+        for problem in 'abcdefgh':
+            assert pool.judge([(problem, 'kill:')] * 9) == [CRASH] * 9
+        assert pool.failures['crashes'] == 72
+
+
+def test_only_the_last_different_answers_count(monkeypatch):
+    monkeypatch.setattr(pools, '_RECENT', 4)
+    recent = pools.RecentFailures(0.5)
+    recent.add(['a', 'b', 'a'], [True, True, False])
+    assert (recent.counts, recent.are_too_many) == ((2, 2), False)
+    recent.add(['c', 'a'], [False, False])
+    assert recent.counts == (1, 3)
+    recent.add(['d', 'e', 'f'], [True, True, True])
+    assert (recent.counts, recent.are_too_many) == ((3, 4), True)
+    recent.add('ghijkl', [True, False] * 3)
+    assert (recent.counts, recent.are_too_many) == ((3, 6), False)
 
 
 @pytest.mark.parametrize(

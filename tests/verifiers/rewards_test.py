@@ -143,9 +143,11 @@ def test_a_failure_on_some_responses_is_wrong_logged_once_and_harms_no_other(
 def test_a_reward_that_fails_on_most_responses_ends_the_run(elsewhere, monkeypatch):
     rewards = make(elsewhere, 'return int(response or "0")')
     rewards.check(RECORD)
-    assert rewards([RECORD] * 100, ['x'] * 100)[0].failure == 'parse_failures'
+    # A policy that repeats one response is no broken function.
+    for _ in range(3):
+        assert rewards([RECORD] * 100, ['x'] * 100)[0].failure == 'parse_failures'
     with pytest.raises(InputError) as error:
-        rewards([RECORD] * 100, ['y'] * 100)
+        rewards([RECORD] * 200, ['x', *(f'y{i}' for i in range(198)), 'y'])
     assert 'my_reward.py, line 2 (reward) failed on 200 of the last 200' in str(
         error.value
     )
