@@ -49,6 +49,7 @@ from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import find_step, restore_params
 from passk_jax.runs.sources import check_sources
+from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, join_hosts
 from passk_jax.setup.checks import check_evaluation
@@ -115,6 +116,7 @@ def main(
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
+    return_freed_memory()
     setup = _make_setup(config, model)
     about, seen = _about(path, config, model, step=step, more_tasks=bool(more_tasks))
     about |= {'split': split}

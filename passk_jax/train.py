@@ -53,6 +53,7 @@ from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.retention import Retention
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
+from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, expect_chips, join_hosts
 from passk_jax.runtime.profiling import Profile, parse_steps
@@ -368,6 +369,7 @@ def main(
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     join_hosts(hosts)
     keep_programs(directory)
+    return_freed_memory()
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)

@@ -1,0 +1,64 @@
+"""Freed arrays between small objects leave the process, as far as glibc is told to."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+# Arrays of 8 MiB and a small object after each; how many MB remain without the arrays.
+PROGRAM = """
+import ctypes, pathlib
+from passk_jax.runtime.allocator import return_freed_memory
+RETURN
+libc = ctypes.CDLL('libc.so.6')
+libc.malloc.restype = ctypes.c_void_p
+
+def take(size):
+    block = libc.malloc(size)
+    ctypes.memset(block, 1, size)
+    return block
+
+def resident():
+    status = pathlib.Path('/proc/self/status').read_text()
+    return int(status.partition('VmRSS:')[2].split()[0]) / 1000
+
+libc.free(ctypes.c_void_p(take(16 * 2**20)))
+before = resident()
+arrays, objects = [], []
+for _ in range(32):
+    arrays.append(take(8 * 2**20))
+    objects.append(take(1000))
+for block in arrays:
+    libc.free(ctypes.c_void_p(block))
+print(resident() - before)
+"""
+
+
+def remaining_megabytes(call, **environ):
+    if not pathlib.Path('/proc/self/status').exists():
+        pytest.skip('needs /proc')
+    clean = {k: v for k, v in os.environ.items() if k != 'GLIBC_TUNABLES'}
+    program = PROGRAM.replace('RETURN', call)
+    output = subprocess.run(
+        [sys.executable, '-c', program],
+        env=clean | environ,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return float(output.stdout)
+
+
+def test_freed_arrays_leave_the_process():
+    assert remaining_megabytes('') > 200
+    assert remaining_megabytes('return_freed_memory()') < 20
+
+
+def test_a_threshold_of_the_environment_stays():
+    large = str(32 * 2**20)
+    call = 'return_freed_memory()'
+    assert remaining_megabytes(call, MALLOC_MMAP_THRESHOLD_=large) > 200
+    tunables = f'glibc.malloc.mmap_threshold={large}'
+    assert remaining_megabytes(call, GLIBC_TUNABLES=tunables) > 200
