@@ -243,6 +243,7 @@ def evaluate_due(
             return False
         log.evaluation(step, split, *result)
     log.report()
+    return_freed_memory()
     return True
 
 

@@ -16,12 +16,17 @@ _LEAST_BYTES = 4 * 2**20
 
 
 def return_freed_memory() -> None:
-    """Fixes the threshold of glibc, unless the environment sets it.
+    """Returns free memory of the heap now, and that of freed arrays from now on.
 
-    Other C libraries stay as they are.
+    An environment that sets the threshold decides it. Other C libraries stay as they
+    are.
     """
-    tunables = os.environ.get('GLIBC_TUNABLES', '')
-    if 'MALLOC_MMAP_THRESHOLD_' in os.environ or 'mmap_threshold' in tunables:
-        return
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL('libc.so.6').mallopt(_MMAP_THRESHOLD, _LEAST_BYTES)
+        library = ctypes.CDLL('libc.so.6')
+        tunables = os.environ.get('GLIBC_TUNABLES', '')
+        if (
+            'MALLOC_MMAP_THRESHOLD_' not in os.environ
+            and 'mmap_threshold' not in tunables
+        ):
+            library.mallopt(_MMAP_THRESHOLD, _LEAST_BYTES)
+        library.malloc_trim(0)

@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import ctypes, pathlib
 from passk_jax.runtime.allocator import return_freed_memory
-RETURN
+BEFORE
 libc = ctypes.CDLL('libc.so.6')
 libc.malloc.restype = ctypes.c_void_p
 
@@ -32,15 +32,18 @@ for _ in range(32):
     objects.append(take(1000))
 for block in arrays:
     libc.free(ctypes.c_void_p(block))
+AFTER
 print(resident() - before)
 """
 
+CALL = 'return_freed_memory()'
 
-def remaining_megabytes(call, **environ):
+
+def remaining_megabytes(*, before='', after='', **environ):
     if not pathlib.Path('/proc/self/status').exists():
         pytest.skip('needs /proc')
     clean = {k: v for k, v in os.environ.items() if k != 'GLIBC_TUNABLES'}
-    program = PROGRAM.replace('RETURN', call)
+    program = PROGRAM.replace('BEFORE', before).replace('AFTER', after)
     output = subprocess.run(
         [sys.executable, '-c', program],
         env=clean | environ,
@@ -52,13 +55,16 @@ def remaining_megabytes(call, **environ):
 
 
 def test_freed_arrays_leave_the_process():
-    assert remaining_megabytes('') > 200
-    assert remaining_megabytes('return_freed_memory()') < 20
+    assert remaining_megabytes() > 200
+    assert remaining_megabytes(before=CALL) < 20
+
+
+def test_a_call_returns_what_was_freed_before():
+    assert remaining_megabytes(after=CALL) < 20
 
 
 def test_a_threshold_of_the_environment_stays():
     large = str(32 * 2**20)
-    call = 'return_freed_memory()'
-    assert remaining_megabytes(call, MALLOC_MMAP_THRESHOLD_=large) > 200
+    assert remaining_megabytes(before=CALL, MALLOC_MMAP_THRESHOLD_=large) > 200
     tunables = f'glibc.malloc.mmap_threshold={large}'
-    assert remaining_megabytes(call, GLIBC_TUNABLES=tunables) > 200
+    assert remaining_megabytes(before=CALL, GLIBC_TUNABLES=tunables) > 200
