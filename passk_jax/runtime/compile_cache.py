@@ -13,6 +13,8 @@ import threading
 import jax
 from absl import logging
 
+from passk_jax.runtime.allocator import return_freed_memory
+
 DIRECTORY = '~/.cache/passk_jax/xla'
 SHARED_NAME = 'xla'
 
@@ -95,6 +97,7 @@ class _SlowCompilations:
             self._forget(key)
             if duration_secs >= _LONG_SECONDS:
                 _say('compiled %s in %.0f s', program, duration_secs)
+                return_freed_memory()
 
     def _forget(self, key: tuple[int, str]) -> None:
         if timer := self.waiting.pop(key, None):
