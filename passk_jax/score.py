@@ -32,7 +32,7 @@ from absl import logging
 from passk_jax import cli, files, plugins, tasks
 from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks.abilities import OfficialVerdict
-from passk_jax.tasks.task import checked, judge_all
+from passk_jax.tasks.judging import judge_all, judge_singly
 from passk_jax.types import Problem, Verdict
 
 
@@ -126,15 +126,8 @@ def _score(
         if not isinstance(record[field], kinds):
             allowed = 'text' if len(kinds) == 1 else 'text or an object'
             raise InputError(f'field {field!r} is not {allowed}')
-
-    def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
-        return [
-            checked(judge(problem, text), judge)
-            for problem, text in zip(problems, texts, strict=True)
-        ]
-
     problem = parse_problem(record['problem'])
-    (verdict,) = judge_all(verdicts, [problem], [record['response']])
+    (verdict,) = judge_all(judge_singly(judge), [problem], [record['response']])
     return record | dataclasses.asdict(verdict)
 
 

@@ -37,6 +37,7 @@ from passk_jax.tasks.abilities import (
     LengthCheck,
 )
 from passk_jax.tasks.enigmata.task import EnigmataTask
+from passk_jax.tasks.judging import shape_of
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.tasks.task import (
     GENERATED,
@@ -46,7 +47,6 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
     check_problems,
-    shape_of,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 

@@ -20,6 +20,7 @@ from passk_jax.config import checks
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError, prefixed
 from passk_jax.tasks import chats, records, sources
+from passk_jax.tasks.judging import shape_of
 from passk_jax.tasks.picture_fields import picture_digests, read_pictures
 from passk_jax.tasks.rows import unwritten
 from passk_jax.tasks.task import (
@@ -29,7 +30,6 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
     check_disjoint,
-    shape_of,
 )
 from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import rewards

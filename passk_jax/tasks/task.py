@@ -6,25 +6,17 @@ import functools
 import inspect
 import json
 import re
-import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
-
-import numpy as np
-from absl import logging
 
 from passk_jax import plugins
 from passk_jax.data.problems import check_problem
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
+from passk_jax.tasks.judging import judge_singly, judge_together
 from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
-from passk_jax.verifiers.pool import CRASH
 
-RAISED = 'the verifier raised an error'
-"""The error of a verdict on a response on which a task's code raised."""
-# A verdict may fail on all responses of a run.
-_MOST_LOGGED = 50
 _SPLIT = re.compile(r'[\w.-]+')
 
 
@@ -150,14 +142,8 @@ class Task(abc.ABC):
         response is wrong and counts as a crash. Override this to judge a batch faster
         or to give other rewards.
         """
-
-        def verdicts(problems: list[Problem], texts: list[str]) -> list[Verdict]:
-            return [
-                checked(self.verdict(problem, text), self.verdict)
-                for problem, text in zip(problems, texts, strict=True)
-            ]
-
-        return judge_together(problems, responses, judge=verdicts, failures={})
+        judge = judge_singly(self.verdict)
+        return judge_together(problems, responses, judge=judge, failures={})
 
 
 def class_of_file(place: str) -> type[Task]:
@@ -220,20 +206,6 @@ def _rename(cls: type[Task], name: str) -> type[Task]:
     return type(cls)(cls.__name__, (cls,), members)
 
 
-def checked(verdict: Any, judge: Callable[..., Verdict]) -> Verdict:
-    """Returns the verdict; InputError with the function's name if it is not one."""
-    if not (
-        isinstance(verdict, Verdict)
-        and isinstance(verdict.correct, bool | np.bool_)
-        and isinstance(verdict.parsed, str)
-    ):
-        raise InputError(
-            f'{plugins.where(judge)} returned {verdict!r}; it must return a '
-            'Verdict(correct, parsed, error) of a bool, a text and a text or None'
-        )
-    return verdict
-
-
 def check_problems(task: Task, problems: Any) -> None:
     """Checks that a task's source returned a sequence of problems.
 
@@ -266,7 +238,7 @@ def _try_verdict(task: Task, problem: Problem) -> None:
     try:
         if type(task).verify is Task.verify:
             # It would take an error for a wrong response.
-            checked(task.verdict(problem, ''), task.verdict)
+            judge_singly(task.verdict)([problem], [''])
         else:
             task.verify([problem], [['']])
     except InputError:
@@ -292,78 +264,6 @@ def check_several(name: str, values: Sequence[str], choices: Collection[str]) ->
         raise InputError(f'{name}: {unknown[0]!r} is none of {list(choices)}')
     if not values or len(set(values)) != len(values):
         raise InputError(f'{name}={values!r} must name at least one, each once')
-
-
-def shape_of(
-    problems: Sequence[Problem], responses: Sequence[Sequence[str]]
-) -> tuple[int, int]:
-    """Returns (P, N); ValueError unless each of P problems has N responses."""
-    shape = len(problems), len(responses[0]) if len(responses) else 0
-    if [len(row) for row in responses] != [shape[1]] * shape[0]:
-        raise InputError(f'{shape[0]} problems need as many rows of equal length')
-    return shape
-
-
-def judge_together(
-    problems: Sequence[Problem],
-    responses: Sequence[Sequence[str]],
-    *,
-    judge: Callable[[list[Problem], list[str]], list[Verdict]],
-    failures: Mapping[str, str],
-) -> Verdicts:
-    """Judges ``[P][N]`` responses to P problems in one call, with rewards 0 and 1.
-
-    A response that makes ``judge`` raise is wrong and counts as a crash.
-
-    Args:
-        problems, responses: as for :meth:`Task.verify`.
-        judge: returns the verdicts on ``P * N`` responses, each with its problem.
-        failures: kind of failure of the verifier -> the error of its verdicts.
-
-    Raises:
-        ValueError: the problems have different numbers of responses.
-        InputError: ``judge`` raises it.
-    """
-    shape = shape_of(problems, responses)
-    repeated = [problem for problem in problems for _ in range(shape[1])]
-    texts = [text for row in responses for text in row]
-    failures = {**failures, CRASH: failures.get(CRASH, RAISED)}
-    verdicts = judge_all(judge, repeated, texts, crashed=failures[CRASH])
-    correct = np.array([v.correct for v in verdicts], bool).reshape(shape)
-    parsed = np.array([v.parsed for v in verdicts], object).reshape(shape)
-    errors = np.array([v.error for v in verdicts], object).reshape(shape)
-    failed = {kind: errors == text for kind, text in failures.items()}
-    return Verdicts(correct.astype(np.float32), correct, parsed.tolist(), failed)
-
-
-def judge_all(
-    judge: Callable[[list[Problem], list[str]], list[Verdict]],
-    problems: list[Problem],
-    texts: list[str],
-    *,
-    crashed: str = RAISED,
-) -> list[Verdict]:
-    """Judges responses, one at a time if ``judge`` raises on all of them.
-
-    One on which it still raises is wrong, with the error ``crashed``.
-
-    An error of ours at one of millions of responses must not end a run, which would
-    meet it again when resumed.
-    """
-    try:
-        return judge(problems, texts)
-    except InputError:
-        raise
-    except Exception:
-        if len(texts) == 1:
-            message = 'wrong, because its verdict failed: %.200r\n%s'
-            values = texts[0], traceback.format_exc()
-            logging.log_first_n(logging.ERROR, message, _MOST_LOGGED, *values)
-            return [Verdict(False, '', crashed)]
-        return [
-            judge_all(judge, [problem], [text], crashed=crashed)[0]
-            for problem, text in zip(problems, texts, strict=True)
-        ]
 
 
 def check_disjoint(

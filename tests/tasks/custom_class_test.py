@@ -6,7 +6,8 @@ import pytest
 from passk_jax import tasks
 from passk_jax.errors import InputError
 from passk_jax.tasks.__main__ import show_problem
-from passk_jax.tasks.task import check_problems, checked
+from passk_jax.tasks.judging import checked
+from passk_jax.tasks.task import check_problems
 from passk_jax.types import Problem, Verdict
 
 GOOD = """

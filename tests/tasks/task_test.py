@@ -8,9 +8,8 @@ import pytest
 
 from passk_jax import tasks
 from passk_jax.config import TaskConfig
-from passk_jax.errors import InputError
 from passk_jax.report.write import write_report
-from passk_jax.tasks.task import NoParams, judge_together
+from passk_jax.tasks.task import NoParams
 from passk_jax.types import Problem, Verdict
 from tests import tiny
 from tests.tasks.toy import LastDigit, LastDigitInCharacters
@@ -99,20 +98,6 @@ def test_other_pictures_make_another_problem():
     assert LastDigit.content_hash(again) in hashes
 
 
-def test_a_response_whose_verdict_fails_is_wrong_and_counted_alone(caplog):
-    def judge(problems, texts):
-        return [Verdict(text != '', text[:1] + text[0], None) for text in texts]
-
-    problems = [Problem(number, 'p', {}, '') for number in range(2)]
-    responses = [['a', ''], ['b', 'c']]
-    verdicts = judge_together(problems, responses, judge=judge, failures={})
-    assert verdicts.correct.tolist() == [[True, False], [True, True]]
-    assert verdicts.parsed == [['aa', ''], ['bb', 'cc']]
-    assert verdicts.failures['crashes'].tolist() == [[False, True], [False, False]]
-    assert 'wrong, because its verdict failed' in caplog.text
-    assert 'IndexError' in caplog.text
-
-
 def test_a_verdict_that_raises_is_wrong_and_counted(monkeypatch):
     def verdict(problem, text):
         return Verdict(int(text) > 0, text, None)
@@ -124,11 +109,3 @@ def test_a_verdict_that_raises_is_wrong_and_counted(monkeypatch):
     assert verdicts.correct.tolist() == [[True, False, False]]
     assert verdicts.parsed == [['1', '', '0']]
     assert verdicts.failures['crashes'].tolist() == [[False, True, False]]
-
-
-def test_a_verifier_that_does_not_work_ends_the_run():
-    def judge(problems, texts):
-        raise InputError('the pool is broken')
-
-    with pytest.raises(InputError, match='the pool is broken'):
-        judge_together([Problem(0, 'p', {}, '')], [['a']], judge=judge, failures={})

@@ -20,6 +20,7 @@ from passk_jax.errors import InputError
 from passk_jax.tasks.enigmata import files, splits
 from passk_jax.tasks.enigmata.puzzle import LEVELS, MALFORMED, AnyPuzzle, opened
 from passk_jax.tasks.enigmata.table import ALL_PUZZLES, FILE_PUZZLES, PUZZLES
+from passk_jax.tasks.judging import judge_together
 from passk_jax.tasks.task import (
     ASCII,
     GENERATED,
@@ -29,7 +30,6 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
     check_several,
-    judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 

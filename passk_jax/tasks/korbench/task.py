@@ -11,6 +11,7 @@ from typing import Any
 
 from passk_jax.config.ranges import not_empty, one_of, percent, section
 from passk_jax.errors import InputError
+from passk_jax.tasks.judging import judge_together
 from passk_jax.tasks.korbench import official, problems, strict
 from passk_jax.tasks.records import check_shares, located, split_of
 from passk_jax.tasks.task import (
@@ -19,7 +20,6 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
     check_several,
-    judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers.mathematics import FAILURES, check_packages

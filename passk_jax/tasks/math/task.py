@@ -12,6 +12,7 @@ from typing import Any
 from passk_jax.config.ranges import not_empty
 from passk_jax.errors import InputError
 from passk_jax.tasks import sources
+from passk_jax.tasks.judging import judge_together
 from passk_jax.tasks.math import problems
 from passk_jax.tasks.task import (
     About,
@@ -19,7 +20,6 @@ from passk_jax.tasks.task import (
     Task,
     check_choice,
     check_disjoint,
-    judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics

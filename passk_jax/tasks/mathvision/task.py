@@ -20,11 +20,12 @@ from typing import Any
 
 from passk_jax.errors import InputError
 from passk_jax.tasks import pictured
+from passk_jax.tasks.judging import judge_together
 from passk_jax.tasks.mathvision import official
 from passk_jax.tasks.options import chosen, final_answer, letters, listed, split_letter
 from passk_jax.tasks.picture_fields import read_pictures
 from passk_jax.tasks.pictured import MAX_ANSWER, PicturedParams, PicturedTask
-from passk_jax.tasks.task import About, judge_together
+from passk_jax.tasks.task import About
 from passk_jax.types import PICTURE, Picture, Problem, Verdict, Verdicts
 from passk_jax.verifiers import mathematics as mathematics
 from passk_jax.verifiers.extract import last_box

@@ -16,6 +16,7 @@ import numpy as np
 from passk_jax.config.ranges import count, not_negative
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
+from passk_jax.tasks.judging import judge_together
 from passk_jax.tasks.reasoning_gym import judge, problems
 from passk_jax.tasks.reasoning_gym.judge import CLOSE, OPEN
 from passk_jax.tasks.reasoning_gym.table import (
@@ -32,7 +33,6 @@ from passk_jax.tasks.task import (
     EmptySplitError,
     Task,
     check_choice,
-    judge_together,
 )
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers.mathematics import FAILURES
