@@ -28,7 +28,7 @@ A published model needs no run. The first config file of ``--task``, by default
 import dataclasses
 import pathlib
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -40,7 +40,7 @@ from passk_jax.config import DataConfig, ExperimentConfig, TaskConfig
 from passk_jax.data.batches import EvaluationBatches
 from passk_jax.errors import InputError
 from passk_jax.evaluation import other_tasks, saved
-from passk_jax.evaluation.evaluate import Record, warn_of_missing_signal
+from passk_jax.evaluation.evaluate import warn_of_missing_signal
 from passk_jax.files import atomic_write_text
 from passk_jax.models import policy as policies
 from passk_jax.models.hf import weights
@@ -49,7 +49,6 @@ from passk_jax.report.category_table import LeftOut, category_table
 from passk_jax.runs import commits, saved_config
 from passk_jax.runs.checkpoints import find_step, restore_params
 from passk_jax.runs.sources import check_sources
-from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, join_hosts
 from passk_jax.setup.checks import check_evaluation
@@ -61,7 +60,6 @@ from passk_jax.setup.published import (
     published_config,
 )
 from passk_jax.setup.setup import Setup, make_setup
-from passk_jax.tasks import Task
 from passk_jax.tasks.abilities import Groups
 
 # A task's configuration, and the data settings of its problems.
@@ -116,7 +114,6 @@ def main(
     directory.mkdir(parents=True, exist_ok=True)
     join_hosts(hosts)
     keep_programs(path)
-    return_freed_memory()
     setup = _make_setup(config, model)
     about, seen = _about(path, config, model, step=step, more_tasks=bool(more_tasks))
     about |= {'split': split}
@@ -139,13 +136,11 @@ def main(
     _evaluate(missing, split, step, model=model, workdir=path)
     if jax.process_index() > 0:
         return
-    evaluations = {name: saved.read(plan.path) for name, plan in plans.items()}
     if not more_tasks:
-        for name, value in evaluations[''][1]['metrics'].items():
-            print(f'{name:<28} {value:.4f}')
+        _print_metrics(plans[''])
         return
-    table = _table(evaluations, {name: plan.setup.task for name, plan in plans.items()})
     name = saved.name_of(split, step, {'task': ','.join(more_tasks)} | changes)
+    table = _table(plans)
     atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
 
@@ -308,11 +303,15 @@ def _evaluate(
                 saved.write(plan.path, rows, summary)
 
 
-def _table(
-    evaluations: Mapping[str, tuple[Sequence[Record], Mapping[str, Any]]],
-    tasks: Mapping[str, Task],
-) -> str:
-    """Makes the table of these tasks' records and summaries."""
+def _print_metrics(plan: _Plan) -> None:
+    for name, value in saved.read(plan.path)[1]['metrics'].items():
+        print(f'{name:<28} {value:.4f}')
+
+
+def _table(plans: Mapping[str, _Plan]) -> str:
+    """Makes the table of the results of these evaluations, by their names."""
+    evaluations = {name: saved.read(plan.path) for name, plan in plans.items()}
+    tasks = {name: plan.setup.task for name, plan in plans.items()}
     groups = {
         name: task.groups for name, task in tasks.items() if isinstance(task, Groups)
     }

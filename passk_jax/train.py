@@ -53,7 +53,6 @@ from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.retention import Retention
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
-from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, expect_chips, join_hosts
 from passk_jax.runtime.profiling import Profile, parse_steps
@@ -243,7 +242,6 @@ def evaluate_due(
             return False
         log.evaluation(step, split, *result)
     log.report()
-    return_freed_memory()
     return True
 
 
@@ -370,7 +368,6 @@ def main(
     directory = pathlib.Path(workdir or f'runs/{config.name}').expanduser()
     join_hosts(hosts)
     keep_programs(directory)
-    return_freed_memory()
     expect_chips(expect)
     for stage in configs.stages_of(config):
         check_signal(stage)

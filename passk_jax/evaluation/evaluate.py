@@ -24,6 +24,7 @@ from passk_jax.rollouts.sample import Sample
 from passk_jax.rollouts.signal import Example, explain_missing_signal, has_answer
 from passk_jax.rollouts.verify import Responses
 from passk_jax.runs.progress import Progress
+from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.sampling import Purpose, RunKeys
 from passk_jax.types import Problem
 from passk_jax.verifiers.pool import CRASH, PARSE_FAILURE, TIMEOUT
@@ -116,16 +117,10 @@ class Evaluate:
                 responses = self.sample.verify(sampled, step=step)
                 for kind, failed in responses.verdicts.failures.items():
                     failures[kind] += int(failed[:valid].sum())
-                problems = batch.problems[:valid]
-                rows.extend(
-                    _records(
-                        problems,
-                        responses,
-                        first=len(rows),
-                        recorded_indices=recorded_indices,
-                    )
-                )
+                problems, first = batch.problems[:valid], len(rows)
+                rows += _records(problems, responses, first, recorded_indices)
                 progress.update(len(rows))
+                return_freed_memory()
         samples = config.bootstrap_samples
         values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
         # No mean includes the dropped prompts, which are over the limit.
@@ -298,7 +293,6 @@ def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
 def _records(
     problems: Sequence[Problem],
     responses: Responses,
-    *,
     first: int,
     recorded_indices: set[int],
 ) -> list[Record]:

@@ -116,13 +116,9 @@ def missing_records(
         for split in splits:
             name = evaluation_name(split, step)
             exists[f'evaluation/: {split!r} of'] = name in files['evaluation']
-        for description in (
-            description for description, is_there in exists.items() if not is_there
-        ):
-            gone.setdefault(description, []).append(step)
-    return [
-        f'{description} {_format_steps(steps)}' for description, steps in gone.items()
-    ]
+        for record in (name for name, is_there in exists.items() if not is_there):
+            gone.setdefault(record, []).append(step)
+    return [f'{record} {_format_steps(steps)}' for record, steps in gone.items()]
 
 
 def changed_records(
