@@ -31,6 +31,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 from jax import numpy as jnp
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Int
@@ -46,14 +47,18 @@ from passk_jax.sharding import AnyMesh
 # hide that: 459 TFLOP/s and 200 GB/s of a v5p make 2,295, and an H100 has this ratio.
 _PARTS = 4
 _FEWEST_TOKENS = 2048
+# A CPU's work for each pass besides that for its tokens, in tokens: it converts the
+# weights, and sums their gradients.
+_PASS_TOKENS = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockSize:
-    """``rows`` per block, and ``blocks`` per pass."""
+    """``rows`` per block, and ``blocks`` per pass; ``cost``: work of a block."""
 
     rows: int
     blocks: int
+    cost: int = 1
 
 
 def choose_sizes(
@@ -68,9 +73,9 @@ def choose_sizes(
 ) -> tuple[BlockSize, ...]:
     """Chooses the sizes of blocks.
 
-    On one CPU device, these are :func:`power_sizes`; elsewhere there is one size. If a
-    block has few rows, it runs its prompt for little; if it has many, the last block of
-    a prompt is partly empty. The sum of these costs, ``S / (R W)`` and ``R / N``, is
+    On one CPU device, these are :func:`several_sizes`; elsewhere there is one size. If
+    a block has few rows, it runs its prompt for little; if it has many, the last block
+    of a prompt is partly empty. The sum of these costs, ``S / (R W)`` and ``R / N``, is
     least at ``R = sqrt(S N / W)``. At full lengths, passes have equally many blocks.
 
     Args:
@@ -81,7 +86,10 @@ def choose_sizes(
         prompt_tokens, row_tokens: S and W.
     """
     if isinstance(mesh, Mesh) and [x.platform for x in mesh.devices.flat] == ['cpu']:
-        return power_sizes(min(num_rollouts, pass_prompts * pass_rollouts))
+        most_rows = min(num_rollouts, pass_prompts * pass_rollouts)
+        return several_sizes(
+            most_rows, prompt_tokens=prompt_tokens, row_tokens=row_tokens
+        )
     best = math.sqrt(prompt_tokens * num_rollouts / row_tokens)
     rows = 1 << max(0, round(math.log2(max(best, 1))))
     of_rollouts, of_batch = map(sharding.mesh_shards, ('rollouts', 'batch'))
@@ -96,16 +104,48 @@ def choose_sizes(
     return (BlockSize(rows, blocks * of_batch),)
 
 
-def power_sizes(most_rows: int) -> tuple[BlockSize, ...]:
-    """Lists blocks of 1, 2, 4, ... rows, the largest first, one block per pass.
+def several_sizes(
+    most_rows: int, *, prompt_tokens: int, row_tokens: int
+) -> tuple[BlockSize, ...]:
+    """Lists blocks of 1, 2, 4, 6, 8, 12, 16, ... rows, largest first, one per pass.
 
-    Any number of rows is a sum of these sizes, so no block is partly empty. Each size
-    is compiled. On several devices, passes of several sizes would have empty blocks.
+    A prompt is cut into the blocks that cost least: more blocks run the prompt more
+    often, larger ones have empty rows. Each size is compiled. On several devices,
+    passes of several sizes would have empty blocks.
 
-    >>> [size.rows for size in power_sizes(12)]
-    [8, 4, 2, 1]
+    >>> [x.rows for x in several_sizes(12, prompt_tokens=100, row_tokens=64)]
+    [12, 8, 6, 4, 2, 1]
     """
-    return tuple(BlockSize(1 << k, 1) for k in reversed(range(most_rows.bit_length())))
+    powers = [1 << k for k in range(most_rows.bit_length())]
+    rows = {n for x in powers for n in (x, 3 * x) if n <= most_rows and n != 3}
+    cost = prompt_tokens + _PASS_TOKENS
+    return tuple(
+        BlockSize(n, 1, cost + n * row_tokens) for n in sorted(rows, reverse=True)
+    )
+
+
+def count_blocks(sizes: tuple[BlockSize, ...], most_rows: int) -> np.ndarray:
+    """Counts the blocks of each size that hold some rows at least cost.
+
+    Args:
+        sizes: the sizes, the largest first.
+        most_rows: R.
+
+    Returns:
+        ``[R + 1, sizes]`` int32, for each number of rows from 0 on.
+    """
+    counts = np.zeros((most_rows + 1, len(sizes)), np.int32)
+    costs = [0]
+    for rows in range(1, most_rows + 1):
+        remaining = [max(0, rows - size.rows) for size in sizes]
+        of_sizes = [
+            costs[n] + size.cost for n, size in zip(remaining, sizes, strict=True)
+        ]
+        best = int(np.argmin(of_sizes))
+        costs.append(of_sizes[best])
+        counts[rows] = counts[remaining[best]]
+        counts[rows, best] += 1
+    return counts
 
 
 def pack_rows(
@@ -140,20 +180,17 @@ def plan_passes(
 ) -> tuple[Passes, ...]:
     """Cuts the rows of all prompts into blocks, and blocks of one size into passes.
 
-    The blocks of a size are sorted by kind. With several sizes, a prompt fills as many
-    of the largest blocks as it can, and at most one block of every other size.
+    The blocks of a size are sorted by kind. A prompt has the blocks that
+    :func:`count_blocks` counts; the largest have its first rows.
     """
-    N, needed = signal.shape[1], rows.num_rows[:, None]
+    counts = count_blocks(sizes, signal.shape[1])
+    of_size = counts * np.array([size.rows for size in sizes])
+    firsts = np.cumsum(of_size, axis=1) - of_size
     planned = []
     for i, size in enumerate(sizes):
-        starts = jnp.arange(-(-N // size.rows))[None] * size.rows
-        is_there = starts < needed
-        if len(sizes) > 1:
-            is_there = starts + size.rows <= needed
-        if i:
-            larger = sizes[i - 1].rows
-            starts = needed // larger * larger
-            is_there = starts + size.rows <= needed
+        blocks = np.arange(counts[:, i].max())
+        starts = jnp.asarray(firsts[:, i, None] + blocks * size.rows)[rows.num_rows]
+        is_there = jnp.asarray(blocks < counts[:, i, None])[rows.num_rows]
         planned.append(_passes(rows, signal, size, starts, is_there))
     return tuple(planned)
 
@@ -162,12 +199,11 @@ def _passes(
     rows: Packing,
     signal: Bool[Array, 'P N'],
     size: BlockSize,
-    starts: Int[Array, '#P M'],
+    starts: Int[Array, 'P M'],
     is_there: Bool[Array, 'P M'],
 ) -> Passes:
     """Sorts blocks, given by their first rows, and cuts them into passes."""
     N, (P, most) = signal.shape[1], is_there.shape
-    starts = jnp.broadcast_to(starts, is_there.shape)
     local = rows.rows[..., None] - starts[:, None]
     inside = (local >= 0) & (local < size.rows) & signal[..., None]
     kinds = jnp.where(is_there, 1 + inside.any(axis=1), 0)

@@ -97,12 +97,14 @@ def _outer(
 ) -> jax.Array:
     """Computes ``x.T @ g`` over the rows, by shard: ``[*shards, *x rest, *g rest]``.
 
-    XLA:CPU transposes the first factor, which is slow. So the factor with fewer
-    features comes first; if that is ``g``, the product is transposed back.
+    XLA:CPU transposes the first factor, which is slow. If ``g`` comes first, the product
+    is transposed back. The order with fewer transposed values is chosen.
     """
     apart = len(rows) + len(shards)
     inputs, outputs = x.shape[apart:], g.shape[apart:]
-    swap = math.prod(inputs) > math.prod(outputs)
+    num_rows = math.prod(x.shape[axis] for axis in rows)
+    if_swapped = (num_rows + math.prod(inputs)) * math.prod(outputs)
+    swap = num_rows * math.prod(inputs) > if_swapped
     pair = (g, x) if swap else (x, g)
     product = multiply(*pair, ((rows, rows), (shards, shards)), dtype=dtype)
     if not swap:
@@ -258,7 +260,21 @@ def look_up(
     although the devices split the batch.
     """
     copy = working_copy(table, axes, dtype)
-    return tuple(copy[x] for x in tokens)
+    if copy.dtype != jnp.bfloat16:
+        return tuple(copy[x] for x in tokens)
+
+    def as_integers(copy: jax.Array, *tokens: jax.Array) -> Streams:
+        integers = jax.lax.bitcast_convert_type(copy, jnp.uint16)
+        rows = (integers[x] for x in tokens)
+        return tuple(jax.lax.bitcast_convert_type(x, copy.dtype) for x in rows)
+
+    def as_numbers(copy: jax.Array, *tokens: jax.Array) -> Streams:
+        return tuple(copy[x] for x in tokens)
+
+    # XLA:CPU would convert the entire bfloat16 table to float32 for every token.
+    return jax.lax.platform_dependent(
+        copy, *tokens, cpu=as_integers, default=as_numbers
+    )
 
 
 def _look_up_backward(

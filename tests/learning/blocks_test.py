@@ -45,13 +45,17 @@ def draw(seed, prompts=5, rollouts=8):
     )
 
 
-@pytest.mark.parametrize('powers', [False, True])
+@pytest.mark.parametrize('several', [False, True])
 @pytest.mark.parametrize('seed', slow_values(range(4), quick=[0]))
-def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
+def test_each_response_is_in_one_block_and_signals_come_first(seed, several):
     lengths, signal = draw(seed)
     sizes = (BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed]),)
-    if powers:
-        sizes = blocks.power_sizes([8, 7, 4, 1][seed])
+    if several:
+        # No block has empty rows if prompts are short.
+        prompt_tokens = [-blocks._PASS_TOKENS, 0, 20, 300][seed]
+        sizes = blocks.several_sizes(
+            [8, 7, 4, 1][seed], prompt_tokens=prompt_tokens, row_tokens=WIDTH
+        )
     packed = blocks.pack_rows(lengths, signal, width=WIDTH)
     planned = blocks.plan_passes(packed, signal, sizes)
     rollouts = make_rollouts()
@@ -93,9 +97,10 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, powers):
                 assert at.max(initial=0) < size.rows
     np.testing.assert_array_equal(seen, 1)
     assert learned[signal].all()
-    if powers:
-        # No row of a block is empty.
-        assert used == packed.num_rows.sum()
+    if several:
+        counts = blocks.count_blocks(sizes, lengths.shape[1])[packed.num_rows]
+        assert used == (counts * [size.rows for size in sizes]).sum()
+        assert seed or used == packed.num_rows.sum()
     else:
         size = sizes[0]
         needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
@@ -241,14 +246,34 @@ def test_passes_have_equal_numbers_of_blocks():
             assert empty < math.ceil(needed / of_shard)
 
 
-def test_a_processor_has_blocks_of_every_power_of_two():
+def test_a_processor_has_blocks_of_several_sizes():
     mesh = sharding.one_device_mesh(jax.devices()[0])
     tokens = {'prompt_tokens': 100, 'row_tokens': 256}
     sizes = {'num_prompts': 16, 'num_rollouts': 16}
     choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
     chosen = choose(pass_prompts=2, pass_rollouts=4)
-    assert chosen == tuple(BlockSize(rows, 1) for rows in (8, 4, 2, 1))
-    assert choose(pass_prompts=9, pass_rollouts=16)[0] == BlockSize(16, 1)
+    assert [size.rows for size in chosen] == [8, 6, 4, 2, 1]
+    assert all(size.blocks == 1 for size in chosen)
+    assert choose(pass_prompts=9, pass_rollouts=16)[0].rows == 16
+
+
+@pytest.mark.parametrize('prompt_tokens', [0, 10, 88, 1000])
+@pytest.mark.parametrize('most_rows', [8, 16])
+def test_no_other_blocks_hold_the_rows_at_less_cost(prompt_tokens, most_rows):
+    sizes = blocks.several_sizes(most_rows, prompt_tokens=prompt_tokens, row_tokens=30)
+    counts = blocks.count_blocks(sizes, 16)
+    for rows, chosen in enumerate(counts):
+        room = sum(n * size.rows for n, size in zip(chosen, sizes, strict=True))
+        assert room >= rows
+        cost = sum(n * size.cost for n, size in zip(chosen, sizes, strict=True))
+        others = itertools.chain.from_iterable(
+            itertools.combinations_with_replacement(sizes, n) for n in range(7)
+        )
+        assert cost == min(
+            sum(size.cost for size in other)
+            for other in others
+            if sum(size.rows for size in other) >= rows
+        )
 
 
 @pytest.mark.slow
@@ -258,7 +283,7 @@ def test_where_half_of_the_positions_are_pads_three_fifths_are_computed():
     drawn = distributions.read('lognormal:128', limit=width).draw(P, N)
     signal = np.ones((P, N), bool)
     packed = blocks.pack_rows(jnp.asarray(drawn), signal, width=width)
-    sizes = blocks.power_sizes(N)
+    sizes = blocks.several_sizes(N, prompt_tokens=prompts, row_tokens=width)
     computed = sum(
         int((passes.kinds > 0).sum()) * (prompts + size.rows * width)
         for size, passes in zip(
