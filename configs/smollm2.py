@@ -174,8 +174,8 @@ def get_config(argument: str = '') -> ConfigDict:
 def _policy(config: ConfigDict, source: str) -> None:
     """Sets the published model, warm-started in the same program."""
     config.model.source = source
-    # As in the committed runs. With bfloat16, on cores that have it (avx512_bf16), an
-    # update is faster and sampling slower (benchmarks/README.md).
+    # As in most committed runs. With bfloat16, on cores that have it (avx512_bf16), a
+    # step takes two thirds of the time (benchmarks/README.md).
     config.model.compute_dtype = 'float32'
     config.model.attention = 'plain'
     config.model.remat = 'none'

@@ -266,13 +266,13 @@ def test_no_other_blocks_hold_the_rows_at_less_cost(prompt_tokens, most_rows):
         room = sum(n * size.rows for n, size in zip(chosen, sizes, strict=True))
         assert room >= rows
         cost = sum(n * size.cost for n, size in zip(chosen, sizes, strict=True))
-        others = itertools.chain.from_iterable(
+        candidates = itertools.chain.from_iterable(
             itertools.combinations_with_replacement(sizes, n) for n in range(7)
         )
         assert cost == min(
-            sum(size.cost for size in other)
-            for other in others
-            if sum(size.rows for size in other) >= rows
+            sum(size.cost for size in combination)
+            for combination in candidates
+            if sum(size.rows for size in combination) >= rows
         )
 
 

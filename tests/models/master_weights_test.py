@@ -190,6 +190,21 @@ def look_up_plainly(weight, tokens, dtype):
 PAIRS = [(spread, spread_plainly), (look_up, look_up_plainly)]
 
 
+def test_a_processor_converts_no_bfloat16_table_to_read_rows():
+    table = jnp.ones((4096, 8), jnp.bfloat16)
+
+    def read_often(table, tokens):
+        def read(_, tokens):
+            rows = look_up(table, tokens, jnp.bfloat16)
+            return tokens + rows.sum().astype(jnp.int32)
+
+        return jax.lax.fori_loop(0, 9, read, tokens)
+
+    compiled = jax.jit(read_often).lower(table, jnp.zeros(3, jnp.int32)).compile()
+    assert 'bf16[4096,8]' in compiled.as_text()
+    assert 'f32[4096,8]' not in compiled.as_text()
+
+
 @pytest.mark.parametrize(('fn', 'plain'), PAIRS)
 def test_written_gradients_are_those_of_autodiff_in_float32(fn, plain):
     weight = jax.random.normal(jax.random.key(0), (5, 3))
