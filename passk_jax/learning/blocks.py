@@ -5,7 +5,7 @@ a prompt with its N responses but a *block*: a prompt and R rows of one width. E
 has whole responses of the prompt, one after another.
 
 1. :func:`pack_rows` packs each prompt's responses into rows, those with a signal first.
-2. :func:`plan_passes` cuts the rows into blocks, of one size or, on a single device, of
+2. :func:`plan_passes` cuts the rows into blocks, of one size or, on one CPU device, of
    several. It sorts the blocks: first those with a signal, then those without, then
    empty ones. A pass has G consecutive blocks, of any prompts.
 3. :func:`scan_passes` learns from passes with a signal, only measures passes without
@@ -47,14 +47,20 @@ from passk_jax.sharding import AnyMesh
 # hide that: 459 TFLOP/s and 200 GB/s of a v5p make 2,295, and an H100 has this ratio.
 _PARTS = 4
 _FEWEST_TOKENS = 2048
-# A CPU's work for each pass besides that for its tokens, in tokens: it converts the
-# weights, and sums their gradients.
+# What a CPU does once in a pass, such as adding up gradients, takes as long as about
+# this many tokens (SmolLM2-135M). Between 32 and 128, the chosen blocks cost the same
+# within 1.3 %.
 _PASS_TOKENS = 64
+# The largest block whose rows may be three times a power of two. Each size is compiled.
+_LARGEST_TRIPLE = 16
 
 
 @dataclasses.dataclass(frozen=True)
 class BlockSize:
-    """``rows`` per block, and ``blocks`` per pass; ``cost``: work of a block."""
+    """``rows`` per block, and ``blocks`` per pass.
+
+    ``cost`` is the work of a block, to choose among several sizes, in tokens.
+    """
 
     rows: int
     blocks: int
@@ -107,36 +113,37 @@ def choose_sizes(
 def several_sizes(
     most_rows: int, *, prompt_tokens: int, row_tokens: int
 ) -> tuple[BlockSize, ...]:
-    """Lists blocks of 1, 2, 4, 6, 8, 12, 16, ... rows, largest first, one per pass.
+    """Lists the sizes of blocks on one CPU device, largest first, one block per pass.
 
-    A prompt is cut into the blocks that cost least: more blocks run the prompt more
-    often, larger ones have empty rows. Each size is compiled. On several devices,
+    They have 2^k rows, 3 * 2^k if that is neither 3 nor large, and ``most_rows``. Small
+    blocks run a prompt often, and large ones have empty rows. On several devices,
     passes of several sizes would have empty blocks.
 
-    >>> [x.rows for x in several_sizes(12, prompt_tokens=100, row_tokens=64)]
-    [12, 8, 6, 4, 2, 1]
+    >>> [x.rows for x in several_sizes(10, prompt_tokens=100, row_tokens=64)]
+    [10, 8, 6, 4, 2, 1]
     """
     powers = [1 << k for k in range(most_rows.bit_length())]
-    rows = {n for x in powers for n in (x, 3 * x) if n <= most_rows and n != 3}
-    cost = prompt_tokens + _PASS_TOKENS
+    triples = [n for x in powers[1:] if (n := 3 * x) <= min(most_rows, _LARGEST_TRIPLE)]
+    of_pass = prompt_tokens + _PASS_TOKENS
     return tuple(
-        BlockSize(n, 1, cost + n * row_tokens) for n in sorted(rows, reverse=True)
+        BlockSize(rows, 1, of_pass + rows * row_tokens)
+        for rows in sorted({*powers, *triples, most_rows}, reverse=True)
     )
 
 
-def count_blocks(sizes: tuple[BlockSize, ...], most_rows: int) -> np.ndarray:
-    """Counts the blocks of each size that hold some rows at least cost.
+def count_blocks(sizes: tuple[BlockSize, ...], num_rows: int) -> np.ndarray:
+    """Counts the blocks of each size that have room for some rows, at the lowest cost.
 
     Args:
         sizes: the sizes, the largest first.
-        most_rows: R.
+        num_rows: the most rows.
 
     Returns:
-        ``[R + 1, sizes]`` int32, for each number of rows from 0 on.
+        ``[num_rows + 1, sizes]`` int32, for each number of rows from 0 on.
     """
-    counts = np.zeros((most_rows + 1, len(sizes)), np.int32)
+    counts = np.zeros((num_rows + 1, len(sizes)), np.int32)
     costs = [0]
-    for rows in range(1, most_rows + 1):
+    for rows in range(1, num_rows + 1):
         remaining = [max(0, rows - size.rows) for size in sizes]
         of_sizes = [
             costs[n] + size.cost for n, size in zip(remaining, sizes, strict=True)
@@ -180,17 +187,25 @@ def plan_passes(
 ) -> tuple[Passes, ...]:
     """Cuts the rows of all prompts into blocks, and blocks of one size into passes.
 
-    The blocks of a size are sorted by kind. A prompt has the blocks that
-    :func:`count_blocks` counts; the largest have its first rows.
+    A prompt's rows with a signal, which come first, and then its other rows are cut
+    into the blocks of :func:`count_blocks`. The blocks of a size are sorted by kind.
     """
     counts = count_blocks(sizes, signal.shape[1])
-    of_size = counts * np.array([size.rows for size in sizes])
-    firsts = np.cumsum(of_size, axis=1) - of_size
+    of_sizes = counts * np.array([size.rows for size in sizes])
+    firsts = jnp.asarray(np.cumsum(of_sizes, axis=1) - of_sizes)
+    learned = jnp.where(signal, rows.rows + 1, 0).max(axis=1)
+    covered = jnp.asarray(of_sizes.sum(axis=1))[learned]
+    measured = jnp.maximum(rows.num_rows - covered, 0)
     planned = []
     for i, size in enumerate(sizes):
         blocks = np.arange(counts[:, i].max())
-        starts = jnp.asarray(firsts[:, i, None] + blocks * size.rows)[rows.num_rows]
-        is_there = jnp.asarray(blocks < counts[:, i, None])[rows.num_rows]
+        is_block = jnp.asarray(blocks < counts[:, i, None])
+        starts = [
+            start[:, None] + firsts[part, i, None] + blocks * size.rows
+            for start, part in ((0 * covered, learned), (covered, measured))
+        ]
+        is_there = jnp.concatenate([is_block[learned], is_block[measured]], axis=1)
+        starts = jnp.concatenate(starts, axis=1)
         planned.append(_passes(rows, signal, size, starts, is_there))
     return tuple(planned)
 

@@ -98,7 +98,8 @@ def _outer(
     """Computes ``x.T @ g`` over the rows, by shard: ``[*shards, *x rest, *g rest]``.
 
     XLA:CPU transposes the first factor, which is slow. If ``g`` comes first, the product
-    is transposed back. The order with fewer transposed values is chosen.
+    is transposed back. The order with fewer transposed values is chosen; elsewhere
+    either is as fast.
     """
     apart = len(rows) + len(shards)
     inputs, outputs = x.shape[apart:], g.shape[apart:]
@@ -271,7 +272,7 @@ def look_up(
     def as_numbers(copy: jax.Array, *tokens: jax.Array) -> Streams:
         return tuple(copy[x] for x in tokens)
 
-    # XLA:CPU would convert the entire bfloat16 table to float32 for every token.
+    # XLA:CPU would convert the entire bfloat16 table to float32 first.
     return jax.lax.platform_dependent(
         copy, *tokens, cpu=as_integers, default=as_numbers
     )

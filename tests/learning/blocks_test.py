@@ -51,10 +51,8 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, several):
     lengths, signal = draw(seed)
     sizes = (BlockSize(rows=[1, 2, 3, 8][seed], blocks=[4, 3, 1, 2][seed]),)
     if several:
-        # No block has empty rows if prompts are short.
-        prompt_tokens = [-blocks._PASS_TOKENS, 0, 20, 300][seed]
         sizes = blocks.several_sizes(
-            [8, 7, 4, 1][seed], prompt_tokens=prompt_tokens, row_tokens=WIDTH
+            [8, 7, 4, 1][seed], prompt_tokens=[0, 9, 20, 300][seed], row_tokens=WIDTH
         )
     packed = blocks.pack_rows(lengths, signal, width=WIDTH)
     planned = blocks.plan_passes(packed, signal, sizes)
@@ -98,9 +96,11 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, several):
     np.testing.assert_array_equal(seen, 1)
     assert learned[signal].all()
     if several:
-        counts = blocks.count_blocks(sizes, lengths.shape[1])[packed.num_rows]
-        assert used == (counts * [size.rows for size in sizes]).sum()
-        assert seed or used == packed.num_rows.sum()
+        room = blocks.count_blocks(sizes, lengths.shape[1])
+        room = (room * [size.rows for size in sizes]).sum(axis=1)
+        learned_rows = np.where(signal, packed.rows + 1, 0).max(axis=1)
+        other_rows = np.maximum(packed.num_rows - room[learned_rows], 0)
+        assert used == (room[learned_rows] + room[other_rows]).sum()
     else:
         size = sizes[0]
         needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
@@ -253,6 +253,11 @@ def test_a_processor_has_blocks_of_several_sizes():
     choose = functools.partial(blocks.choose_sizes, mesh, **sizes, **tokens)
     chosen = choose(pass_prompts=2, pass_rollouts=4)
     assert [size.rows for size in chosen] == [8, 6, 4, 2, 1]
+    several = [
+        (x.rows, x.cost)
+        for x in blocks.several_sizes(3, prompt_tokens=10, row_tokens=5)
+    ]
+    assert several == [(3, 89), (2, 84), (1, 79)]
     assert all(size.blocks == 1 for size in chosen)
     assert choose(pass_prompts=9, pass_rollouts=16)[0].rows == 16
 

@@ -56,10 +56,12 @@ def test_a_product_of_float32_is_left_alone():
     assert 'case' not in text
 
 
+# With few outputs, the kernel's gradient is computed transposed.
+@pytest.mark.parametrize('outputs', [(6, 2), (1,)])
 @pytest.mark.parametrize('rank_in', [1, 2])
-def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in):
+def test_the_written_gradient_of_a_projection_is_that_of_tensordot(rank_in, outputs):
     x = jax.random.normal(jax.random.key(0), (5, 3, 4, 3, 2)[: 3 + rank_in])
-    kernel = jax.random.normal(jax.random.key(1), (*x.shape[3:], 6, 2))
+    kernel = jax.random.normal(jax.random.key(1), (*x.shape[3:], *outputs))
 
     axes = ('embed',) + (None,) * (kernel.ndim - 1)
 
