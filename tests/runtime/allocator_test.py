@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from passk_jax.runtime import allocator
+
 # Arrays of 8 MiB and a small object after each; how many MB remain without the arrays.
 PROGRAM = """
 import ctypes, pathlib
@@ -56,3 +58,13 @@ def remaining_megabytes(*, after=''):
 def test_a_call_returns_what_was_freed_between_small_objects():
     assert remaining_megabytes() > 200
     assert remaining_megabytes(after=CALL) < 20
+
+
+def test_steps_return_memory_now_and_then(monkeypatch):
+    now, calls = [100.0], []
+    monkeypatch.setattr(allocator.time, 'monotonic', lambda: now[0])
+    monkeypatch.setattr(allocator, 'return_freed_memory', lambda: calls.append(now[0]))
+    return_memory = allocator.MemoryReturner(seconds=10)
+    for now[0] in (101.0, 109.0, 111.0, 115.0, 121.5):
+        return_memory()
+    assert calls == [111.0, 121.5]
