@@ -97,9 +97,9 @@ def _outer(
 ) -> jax.Array:
     """Computes ``x.T @ g`` over the rows, by shard: ``[*shards, *x rest, *g rest]``.
 
-    XLA:CPU transposes the first factor, which is slow. If ``g`` comes first, the product
-    is transposed back. The order with fewer transposed values is chosen; elsewhere
-    either is as fast.
+    XLA:CPU transposes the first factor, which is slow. If ``g`` comes first, the
+    product is transposed back. The order with fewer transposed values is chosen;
+    elsewhere either is as fast.
     """
     apart = len(rows) + len(shards)
     inputs, outputs = x.shape[apart:], g.shape[apart:]
