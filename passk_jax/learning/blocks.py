@@ -190,22 +190,28 @@ def plan_passes(
     A prompt's rows with a signal, which come first, and then its other rows are cut
     into the blocks of :func:`count_blocks`. The blocks of a size are sorted by kind.
     """
-    counts = count_blocks(sizes, signal.shape[1])
+    N = signal.shape[1]
+    counts = count_blocks(sizes, N)
     of_sizes = counts * np.array([size.rows for size in sizes])
-    firsts = jnp.asarray(np.cumsum(of_sizes, axis=1) - of_sizes)
-    learned = jnp.where(signal, rows.rows + 1, 0).max(axis=1)
-    covered = jnp.asarray(of_sizes.sum(axis=1))[learned]
-    measured = jnp.maximum(rows.num_rows - covered, 0)
+    firsts, room = np.cumsum(of_sizes, axis=1) - of_sizes, of_sizes.sum(axis=1)
+    num_learned = jnp.where(signal, rows.rows + 1, 0).max(axis=1)
+    covered = jnp.asarray(room)[num_learned]
+    num_measured = jnp.maximum(rows.num_rows - covered, 0)
     planned = []
     for i, size in enumerate(sizes):
-        blocks = np.arange(counts[:, i].max())
-        is_block = jnp.asarray(blocks < counts[:, i, None])
-        starts = [
-            start[:, None] + firsts[part, i, None] + blocks * size.rows
-            for start, part in ((0 * covered, learned), (covered, measured))
-        ]
-        is_there = jnp.concatenate([is_block[learned], is_block[measured]], axis=1)
-        starts = jnp.concatenate(starts, axis=1)
+        count, first = jnp.asarray(counts[:, i]), jnp.asarray(firsts[:, i])
+        most = max(
+            counts[n, i] + counts[: max(0, N - room[n]) + 1, i].max()
+            for n in range(N + 1)
+        )
+        block = jnp.arange(most)
+        learned, measured = count[num_learned, None], count[num_measured, None]
+        starts = jnp.where(
+            block < learned,
+            first[num_learned, None] + block * size.rows,
+            (covered + first[num_measured])[:, None] + (block - learned) * size.rows,
+        )
+        is_there = block < learned + measured
         planned.append(_passes(rows, signal, size, starts, is_there))
     return tuple(planned)
 

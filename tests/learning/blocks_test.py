@@ -103,6 +103,8 @@ def test_each_response_is_in_one_block_and_signals_come_first(seed, several):
         assert used == (room[learned_rows] + room[other_rows]).sum()
     else:
         size = sizes[0]
+        most = len(lengths) * math.ceil(lengths.shape[1] / size.rows)
+        assert len(planned[0].kinds) == math.ceil(most / size.blocks)
         needed = sum(math.ceil(n / size.rows) for n in packed.num_rows)
         assert used == math.ceil(needed / size.blocks) * size.blocks * size.rows
 
