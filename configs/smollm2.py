@@ -174,7 +174,7 @@ def get_config(argument: str = '') -> ConfigDict:
 def _policy(config: ConfigDict, source: str) -> None:
     """Sets the published model, warm-started in the same program."""
     config.model.source = source
-    # As in most committed runs. With bfloat16, on cores that have it (avx512_bf16), a
+    # As in the committed runs. With bfloat16, on cores that have it (avx512_bf16), a
     # step takes two thirds of the time (benchmarks/README.md).
     config.model.compute_dtype = 'float32'
     config.model.attention = 'plain'

@@ -53,7 +53,7 @@ from passk_jax.runs.preemption import EXIT_PREEMPTED, PreemptionGuard
 from passk_jax.runs.retention import Retention
 from passk_jax.runs.saved_config import stage_of
 from passk_jax.runs.sources import remember_sources
-from passk_jax.runtime.allocator import MemoryReturner
+from passk_jax.runtime.allocator import return_freed_memory
 from passk_jax.runtime.compile_cache import keep_programs
 from passk_jax.runtime.hosts import broadcast, expect_chips, join_hosts
 from passk_jax.runtime.profiling import Profile, parse_steps
@@ -107,7 +107,6 @@ def train(
         stack.enter_context(checkpoints)
         profile = stack.enter_context(Profile(workdir / 'profile', traced))
         log.begin_stage(stage.config.stage, verbs.rates)
-        return_memory = MemoryReturner()
         for step in range(start, last + 1):
             log.begin('update', step)
             checkpoints.check()
@@ -162,7 +161,7 @@ def train(
             log.begin('write', step)
             log.step(step, selection.draws, figures, diagnosis)
             del selection
-            return_memory()
+            return_freed_memory(every=10.0)
     raise AssertionError('the loop returns at its last step')
 
 

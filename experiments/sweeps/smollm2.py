@@ -17,8 +17,8 @@ On one GPU, ``smollm2.py:on=gpu`` with ``--jobs=8`` trains eight runs at a time.
 ``XLA_PYTHON_CLIENT_MEM_FRACTION=.11`` and
 ``JAX_DEFAULT_MATMUL_PRECISION=tensorfloat32`` in the environment. The method is the
 same. Batches of other sizes and TF32 products round otherwise. So do the products of
-``on=bfloat16_core``, for cores that have them (avx512_bf16); a run then takes two
-thirds of the time.
+``on=bfloat16_core``, for cores that have them (avx512_bf16); a step then takes
+two thirds of the time.
 
 The argument ``variant`` chooses other questions, of five seeds:
 

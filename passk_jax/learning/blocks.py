@@ -200,6 +200,7 @@ def plan_passes(
     planned = []
     for i, size in enumerate(sizes):
         count, first = jnp.asarray(counts[:, i]), jnp.asarray(firsts[:, i])
+        # The most blocks of this size that a prompt may have, M.
         most = max(
             counts[n, i] + counts[: max(0, N - room[n]) + 1, i].max()
             for n in range(N + 1)

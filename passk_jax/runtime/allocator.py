@@ -9,23 +9,21 @@ import contextlib
 import ctypes
 import time
 
+# When the heap of this process was trimmed last; a list of one time in seconds.
+_TRIMMED = [0.0]
 
-def return_freed_memory() -> None:
-    """Returns free memory of the heap; does nothing without glibc."""
+
+def return_freed_memory(*, every: float = 0.0) -> None:
+    """Returns free memory of the heap, at most once in ``every`` seconds.
+
+    It does nothing without glibc. A call takes up to a tenth of a second, and later
+    steps take pages anew.
+    """
+    if time.monotonic() - _TRIMMED[0] >= every:
+        _trim()
+        _TRIMMED[0] = time.monotonic()
+
+
+def _trim() -> None:
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL('libc.so.6').malloc_trim(0)
-
-
-class MemoryReturner:
-    """Calls :func:`return_freed_memory`, at most once in ``seconds``.
-
-    A call takes up to a tenth of a second, and later steps take pages anew.
-    """
-
-    def __init__(self, seconds: float = 10.0):
-        self._seconds, self._last = seconds, time.monotonic()
-
-    def __call__(self) -> None:
-        if time.monotonic() - self._last >= self._seconds:
-            return_freed_memory()
-            self._last = time.monotonic()

@@ -63,8 +63,8 @@ def test_a_call_returns_what_was_freed_between_small_objects():
 def test_steps_return_memory_now_and_then(monkeypatch):
     now, calls = [100.0], []
     monkeypatch.setattr(allocator.time, 'monotonic', lambda: now[0])
-    monkeypatch.setattr(allocator, 'return_freed_memory', lambda: calls.append(now[0]))
-    return_memory = allocator.MemoryReturner(seconds=10)
+    monkeypatch.setattr(allocator, '_trim', lambda: calls.append(now[0]))
+    monkeypatch.setattr(allocator, '_TRIMMED', [now[0]])
     for now[0] in (101.0, 109.0, 111.0, 115.0, 121.5):
-        return_memory()
+        allocator.return_freed_memory(every=10)
     assert calls == [111.0, 121.5]
