@@ -48,6 +48,7 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
+    ('smollm2', 'variant=ablations_short'),
     ('smollm2', 'variant=families'),
 }
 # One arm is blind from the start, and another has a second run.
