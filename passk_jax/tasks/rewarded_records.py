@@ -153,11 +153,12 @@ class RecordsTask(Task):
         )
         values = np.array([reward.value for reward in judged], np.float32)
         correct = np.array([reward.correct for reward in judged], bool)
+        answers = np.array([reward.answer for reward in judged], object)
         failures = np.array([reward.failure for reward in judged], object)
         return Verdicts(
             values.reshape(shape),
             correct.reshape(shape),
-            [[''] * shape[1] for _ in problems],
+            answers.reshape(shape).tolist(),
             {kind: (failures == kind).reshape(shape) for kind in rewards.FAILURES},
         )
 

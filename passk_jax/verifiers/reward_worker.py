@@ -24,8 +24,8 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
         function: ``file.py:function@digest``.
 
     Returns:
-        A function that returns ``[value, null]`` or ``[null, [place, error]]``. A value
-        that is no number becomes a text.
+        A function that returns ``[[value, answer], null]`` or ``[null, [place,
+        error]]``. A value that is no number becomes a text.
 
     Raises:
         InputError: the file cannot be run, or has changed since the run began.
@@ -48,15 +48,28 @@ def load(function: str) -> Callable[[str, str], list[Any]]:
             place, _, text = (plugins.explain(error) or alone).partition(': ')
             # Replies must be short; the message may be long.
             return [None, [place[-_LONGEST:], text[:_LONGEST]]]
-        value = _plain(value)
+        value, answer = _split(value)
         if isinstance(value, int | float) and not abs(value) <= _MAX_FLOAT32:
             # A response may be the text "nan", so the function need not be broken.
             number = str(value) if isinstance(value, float) else 'an integer'
             text = f'returned {number}, which is not finite in float32'
             return [None, [plugins.where(called)[-_LONGEST:], text]]
-        return [value, None]
+        if len(answer) > _LONGEST:
+            text = f'returned an answer of {len(answer)} characters, over {_LONGEST}'
+            return [None, [plugins.where(called)[-_LONGEST:], text]]
+        return [[value, answer], None]
 
     return judge
+
+
+def _split(returned: Any) -> tuple[bool | int | float | str, str]:
+    """Returns the value and the answer of what a reward function returned."""
+    match returned:
+        case (value, str() | None as answer):
+            # Without a number the pair is reported whole.
+            if not isinstance(number := _plain(value), str):
+                return number, answer or ''
+    return _plain(returned), ''
 
 
 def _plain(value: Any) -> bool | int | float | str:

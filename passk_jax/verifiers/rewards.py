@@ -5,14 +5,17 @@
 
 The function gets the text of a response and the record of its problem. It returns a
 bool, which is both verdict and reward, or a finite number, the reward; then a response
-is correct if it is at least ``threshold``. Equal responses to equal records are judged
-once, so the result must depend on these two alone.
+is correct if it is at least ``threshold``. It may return ``(value, answer)`` instead,
+with the text that it read as the answer, which maj@k and the like compare. Equal
+responses to equal records are judged once, so the result must depend on these two
+alone.
 
 A response is wrong, with the reward 0, if the function raises on it, returns a number
-that is not finite, exceeds the deadline, ends its process or takes too much memory. The
-log says why, once per line. If that happens to more than half of the last different
-responses, or if the function returns anything else, an InputError names its file and
-line. :meth:`Rewards.check` finds most of these errors before a run begins.
+that is not finite or an answer of more than 1,000 characters, exceeds the deadline,
+ends its process or takes too much memory. The log says why, once per line. If that
+happens to more than half of the last different responses, or if the function returns
+anything else, an InputError names its file and line. :meth:`Rewards.check` finds most
+of these errors before a run begins.
 """
 
 import ast
@@ -74,12 +77,14 @@ class Reward:
     Attributes:
         value: the reward.
         correct: whether the response is correct.
+        answer: the answer that the function read; ``''``: none.
         failure: ``None``, or the one of ``FAILURES`` that makes it wrong.
         error: ``None``, or why it is not correct.
     """
 
     value: float
     correct: bool
+    answer: str = ''
     failure: str | None = None
     error: str | None = None
 
@@ -168,23 +173,27 @@ class Rewards:
                 TIMEOUT: f'took longer than {params.deadline_s:g} s',
                 CRASH: f'ended its process or took more than {params.memory_mib} MiB',
             }.get(judged.failure, 'raised')
-            failed = Reward(0.0, False, judged.failure, f'the reward {event}')
+            failed = _failed(judged.failure, event)
             return failed, f'{self.where} {event} {about}', event
-        value, error = judged.value
+        returned, error = judged.value
         if error:
             place, text = error
-            failed = Reward(0.0, False, PARSE_FAILURE, f'the reward raised {text}')
+            failed = _failed(PARSE_FAILURE, f'raised {text}')
             return failed, f'{place}: {text} {about}', place
+        value, answer = returned
         if isinstance(value, str):
             raise InputError(
                 f'{self.where} returned {value} {about}; it must return a bool or a '
-                'finite number'
+                'finite number, or (value, answer) with a text'
             )
         correct = value if isinstance(value, bool) else value >= params.threshold
-        reward = Reward(
-            float(value), correct, error=None if correct else f'reward {value:g}'
-        )
-        return reward, '', ''
+        error = None if correct else f'reward {value:g}'
+        return Reward(float(value), correct, answer, error=error), '', ''
+
+
+def _failed(kind: str, event: str) -> Reward:
+    """Returns the reward of a response on which the function failed."""
+    return Reward(0.0, False, failure=kind, error=f'the reward {event}')
 
 
 @functools.cache

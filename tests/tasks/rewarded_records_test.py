@@ -58,6 +58,15 @@ def test_rewards_are_numbers_and_verdicts_have_a_threshold(source):
     assert {*verdicts.failures} == {'timeouts', 'crashes', 'parse_failures'}
 
 
+def test_answers_that_the_function_returns_are_those_of_the_verdicts(source, tmp_path):
+    (tmp_path / 'read.py').write_text('def f(r, _): return r == "b", r.strip()')
+    problems = source('train')[:2]
+    responses = [['a', ' b', ''], ['b', 'a', 'c ']]
+    verdicts = make(reward=f'{tmp_path}/read.py:f').verify(problems, responses)
+    assert verdicts.parsed == [['a', 'b', ''], ['b', 'a', 'c']]
+    assert verdicts.correct.tolist() == [[False] * 3, [True, False, False]]
+
+
 def test_what_a_table_has_besides_text_arrives_as_text(tmp_path):
     import datetime
 

@@ -53,8 +53,29 @@ def test_a_bool_is_the_verdict_and_a_number_has_a_threshold(
     assert (reward.error is None) == correct
 
 
+@pytest.mark.parametrize(
+    ('returned', 'value', 'answer'),
+    [
+        ('True, response', 1.0, 'a'),
+        ('[0.5, "x" * 1000]', 0.5, 'x' * 1000),
+        ('__import__("numpy").float32(0.25), None', 0.25, ''),
+        ('False, ""', 0.0, ''),
+    ],
+)
+def test_a_reward_may_come_with_the_answer_that_was_read(
+    returned, value, answer, elsewhere
+):
+    (reward,) = make(elsewhere, f'return {returned}')([RECORD], ['a'])
+    assert (reward.value, reward.answer, reward.failure) == (value, answer, None)
+
+
 # Body of the function -> what the message says.
 BROKEN = {
+    'return 1, 2': 'line 2 (reward) returned (1, 2)',
+    'return "1", "a"': "line 2 (reward) returned ('1', 'a')",
+    'return 1, "a", "b"': "line 2 (reward) returned (1, 'a', 'b')",
+    'return float("nan"), "a"': 'line 2 (reward): returned nan, which is not finite in',
+    'return 1, "a" * 1001': 'line 2 (reward): returned an answer of 1001 characters',
     'return None': "line 2 (reward) returned None on ''; it must return a bool",
     'pass': "line 2 (reward) returned None on ''",
     'return "1"': "line 2 (reward) returned '1' on ''",
@@ -209,5 +230,5 @@ def test_the_place_of_a_worker_is_checked_by_digest(elsewhere):
     judge = reward_worker.load(
         f'{path}:f@{reward_worker.plugins.digest(path.read_bytes())}'
     )
-    assert judge('{"n": 2}', 'abc') == [1.5, None]
+    assert judge('{"n": 2}', 'abc') == [[1.5, ''], None]
     assert judge('{}', 'abc') == [None, ['my.py, line 2', "KeyError: 'n'"]]
