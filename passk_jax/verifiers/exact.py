@@ -21,7 +21,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from passk_jax.verifiers.trees import Apply, Node, Number
+from passk_jax.verifiers.trees import Apply, Name, Node, Number, names
 
 # Bits of numerator and denominator together: 9,800 digits.
 _MOST_BITS = 2**15
@@ -117,6 +117,34 @@ def value_or_none(tree: Node) -> Fraction | None:
         return value(tree)
     except TooLargeError:
         return None
+
+
+def read_line(tree: Node) -> tuple[str, Fraction, Fraction] | None:
+    """Returns x, a and b of ``a x + b``; ``None`` unless it is one, with a not 0.
+
+    >>> from passk_jax.verifiers.trees import Apply, Name, Number
+    >>> read_line(Apply('+', (Number(Fraction(3)), Apply('-', (Name('x'),)))))
+    ('x', Fraction(-1, 1), Fraction(3, 1))
+    """
+    if isinstance(tree, Name):
+        return tree.name, Fraction(1), Fraction(0)
+    if not isinstance(tree, Apply):
+        return None
+    inner = [x for x in tree.arguments if names(x)]
+    numbers = [value_or_none(x) for x in tree.arguments if not names(x)]
+    if len(inner) != 1 or None in numbers or not (line := read_line(inner[0])):
+        return None
+    name, slope, shift = line
+    match tree.operation, numbers:
+        case '-', []:
+            return name, -slope, -shift
+        case '+', _:
+            return name, slope, sum(numbers, shift)
+        case '*', [factor] if factor:
+            return name, factor * slope, factor * shift
+        case '/', [divisor] if divisor and inner[0] is tree.arguments[0]:
+            return name, slope / divisor, shift / divisor
+    return None
 
 
 class _Evaluation:

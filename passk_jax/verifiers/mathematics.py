@@ -28,6 +28,7 @@ right                                       wrong
 ``[[1],[2]]`` for a column, ``[1,2]`` for    ``[1,2]`` for a column
 a row
 ``1\le x\le2`` for ``[1,2]``                ``-1<x<1`` for ``(-1,1)``, a point perhaps
+``|x|>1`` for ``x<-1`` or ``x>1``           ``|z|<1`` for ``-1<z<1``, a disk perhaps
 ``66_{8}`` for ``66_8``                      66 for ``66_8``, ``52_8`` for 52
 ``6:8`` and 3/4 for ``3:4``                  2:15 for 4:30, a time
 ``C)  5``, ``(C)``, ``c`` for the option C    another letter

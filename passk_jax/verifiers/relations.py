@@ -32,6 +32,7 @@ from passk_jax.verifiers.trees import (
     Constant,
     Name,
     Node,
+    Number,
     names,
     negative,
     nodes,
@@ -144,6 +145,10 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
         return (name, Union(parts)) if name else None
     if not set(signs) <= {'<', r'\le'}:
         return None
+    if len(items) == 2:
+        values = _values_by_distance(*items, strict=signs[0] == '<')
+        if values is not None:
+            return values
     if len(items) == 2 and is_name(items[0]) and is_number(items[1]):
         items, signs = (_minus_infinity(), *items), ('<', *signs)
     elif len(items) == 2:
@@ -156,6 +161,40 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
     opening = '[' if signs[0] == r'\le' else '('
     closing = ']' if signs[1] == r'\le' else ')'
     return name, Bracketed(opening, (low, high), closing)
+
+
+def _values_by_distance(
+    less: Form, more: Form, *, strict: bool
+) -> tuple[str, Form] | None:
+    r"""Returns the variable of ``|2x - 6| < 4`` or ``4 < |2x - 6|``, and its values.
+
+    Returns ``None`` for other sides, and for a distance that may be negative.
+    """
+    side, bound = (more, less) if is_number(less) else (less, more)
+    if not (isinstance(side, Expression) and isinstance(bound, Expression)):
+        return None
+    if side.tree is None or bound.tree is None or '-' in bound.source:
+        return None
+    match side.tree:
+        case Apply('abs', (inside,)) if is_number(bound):
+            line = exact.read_line(inside)
+        case _:
+            return None
+    # Of z and w a complex number may be meant.
+    if line is None or line[0] in 'zw':
+        return None
+    name, slope, shift = line
+    center = Number(-shift / slope)
+    distance = Apply('/', (bound.tree, Number(abs(slope))))
+    low, high = (
+        Expression(f'{sign} {bound.source}', Apply('+', (center, far)))
+        for sign, far in (('-', negative(distance)), ('+', distance))
+    )
+    opening, closing = '()' if strict else '[]'
+    if side is less:
+        return name, Bracketed(opening, (low, high), closing)
+    below = Bracketed('(', (_minus_infinity(), low), closing)
+    return name, Union((below, Bracketed(opening, (high, _INFINITY), ')')))
 
 
 def conjunction(items: Sequence[Form]) -> Inequality | None:
@@ -310,7 +349,7 @@ def inequality_rule(
             if gold_interval[0].casefold() != other[0].casefold():
                 return False
             return compare(gold_interval[1], other[1])
-        case Bracketed() | Union() | Collection():
+        case Bracketed() | Union() | Collection() | Several():
             return None if gold_interval is None else compare(gold_interval[1], answer)
     return None if isinstance(answer, Expression) and answer.tree is None else False
 

@@ -4,6 +4,14 @@ r"""More golds with right spellings and look-alikes, as in :mod:`tests.verifiers
 from tests.verifiers.kinds import Line
 
 MORE_KINDS: dict[str, tuple[Line, ...]] = {
+    'distances': (
+        ('[-2,2]', (r'|x|\le2', r'2\ge\left|x\right|', r'\lvert t\rvert\leqslant 2'), (r'|x|<2', r'|x|\ge2', r'|z|\le2', 'x<2', r'|x|\le-2', r'|x^2|\le2')),
+        ('1<x<5', ('|x-3|<2', '|3-x|<2', r'|-x+3|<2', r'\left|\frac{x}{2}-\frac32\right|<1'), (r'|x-3|\le2', '|x+3|<2', '|y-3|<2', '|x-3|>2', r'|\frac2x-3|<2')),
+        ('|2x+1|<3', ('-2<x<1', '(-2,1)', '|2x+1|<3', '3>|2x+1|'), ('-1<x<2', '(-2,1]', 'x<1', '|2x+1|>3')),
+        ('|x|>1', (r'x<-1\text{ or }x>1', 'x>1, x<-1', r'(-\infty,-1)\cup(1,\infty)', '1<|x|'), ('x>1', r'x<-1\text{ and }x>1', r'|x|\ge1', '1,-1')),
+        (r'x\le-\sqrt2\text{ or }x\ge\sqrt2', (r'|x|\ge\sqrt2', r'\sqrt2\le|x|'), (r'|y|\ge\sqrt2', r'|x|>\sqrt2', r'|x|\le\sqrt2', r'|x|\ge2')),
+        ('|x-a|<2', ('|x-a|<2',), ('|x-a|<3', '|x|<2')),
+    ),
     'commands without a meaning': (
         ('9', (r'9\ ', r'9\nonumber', r'9\newline', r'\noindent 9', r'9\hfill', r'9\;\checkmark',
                '9 ✓', '✅ 9', r'9\qquad\blacksquare', r'9\ \square', r'9\relax', r'\space9', "'9'",
