@@ -58,6 +58,7 @@ from passk_jax.verifiers.scaling import (
     quotient,
     times,
 )
+from passk_jax.verifiers.splitting import split_thousands
 from passk_jax.verifiers.tokens import literal
 from passk_jax.verifiers.trees import Name, Node, names
 from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
@@ -132,6 +133,12 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
             return False
     if isinstance(gold, Unread) or isinstance(answer, Unread):
         return None
+    match gold, answer:
+        # 30,150 may be one number or two.
+        case (Several() | Collection() | Bracketed(), _) if items := _list_of(answer):
+            return compare(gold, items)
+        case (_, Several()) if items := _list_of(gold):
+            return compare(items, answer)
     match answer:
         case Several((first, Inequality(_, (Expression(_, Name(name)), _), (r'\ne',)))):
             # x + 1, x \ne 1: the answer, and where it is defined.
@@ -152,6 +159,19 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
         return compare(gold, read(answer.text))
     return _RULES[type(gold)](gold, answer, compare, judge)
+
+
+def _list_of(form: Form) -> Several | None:
+    """Reads a number with commas as a list; ``None`` for other forms."""
+    unit = form.unit if isinstance(form, Quantity) else None
+    number = form.value if isinstance(form, Quantity) else form
+    if not isinstance(number, Expression):
+        return None
+    items = [read(part) for part in split_thousands(number.source)]
+    if not items:
+        return None
+    last = items[-1] if unit is None else Quantity(items[-1], unit)
+    return Several((*items[:-1], last))
 
 
 def _names(form: Form) -> frozenset[str]:

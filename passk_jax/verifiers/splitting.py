@@ -66,6 +66,19 @@ def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
     return split_top(text, _COMMA)[0]
 
 
+def split_thousands(text: str) -> list[str]:
+    """Splits a number such as ``30,150`` at its commas, as if it were a list.
+
+    Returns ``[]`` for other texts, and for ``1,050``, where 050 is no item.
+
+    >>> split_thousands('30,150'), split_thousands('1,050'), split_thousands('150')
+    (['30', '150'], [], [])
+    """
+    if not _THOUSANDS.fullmatch(text.strip()) or ',0' in text:
+        return []
+    return text.split(',')
+
+
 def outer_brackets(text: str) -> tuple[str, str, str] | None:
     r"""Returns the opening bracket, the content and the closing bracket of a text.
 
