@@ -22,7 +22,8 @@ import re
 import unicodedata
 
 from passk_jax.verifiers import number_sets
-from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS, NUMBERS
+from passk_jax.verifiers.number_words import negate, read_number
+from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
 
 # Sign -> its replacement; a command ends with a blank.
 SIGNS = {
@@ -193,8 +194,7 @@ COMMANDS = tuple(
          r'\1^\\circ '),
         # 8 (eight)
         (r'(?<![0-9.])([0-9]+) *(?:\\text\{ *)?\( *([A-Za-z -]+?) *\) *\}?$',
-         lambda match: (match[1] if NUMBERS.get(match[2].lower()) == match[1]
-                        else match[0])),
+         lambda match: match[1 if read_number(match[2]) == int(match[1]) else 0]),
         # A unit in brackets, or after a dot.
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
@@ -260,8 +260,7 @@ COMMANDS = tuple(
         (r'^ *(?:\\text\{ *(?i:negative|minus) *\} *|(?i:negative|minus) +)'
          r'(?=[0-9.]|\\(?:frac|sqrt|pi)(?![a-z]))', '-'),
         (r'^ *(?:\\text\{ *)?(?i:negative|minus) +'
-         rf'([0-9.]+|{"|".join(NUMBERS)}) *\}}?$',
-         lambda match: '-' + NUMBERS.get(match[1], match[1])),
+         r'([0-9.]+|[A-Za-z -]+?) *\}?$', negate),
         (r'\\uppi(?![a-zA-Z])', r'\\pi '),
         (r'\\surd(?![a-zA-Z])', r'\\sqrt '),
         (r'\\cr(?![a-zA-Z])', r'\\\\'),

@@ -32,6 +32,7 @@ from passk_jax.verifiers.forms import (
 )
 from passk_jax.verifiers.matrices import read_matrix
 from passk_jax.verifiers.normal_form import normal_form
+from passk_jax.verifiers.number_words import read_number
 from passk_jax.verifiers.phrases import date_of, introduction
 from passk_jax.verifiers.relations import conjunction, without_points
 from passk_jax.verifiers.remarks import deduced, is_unclear, read_remark
@@ -126,8 +127,9 @@ def _words(text: str, depth: int) -> Form | None:
     if not match and (_is_list(text) or re.search('[0-9]', text)):
         return None
     bare = normal_form(match[1]) if match else text.rstrip('!?')
-    if bare.lower() in NUMBERS and (match or len(bare) > 2):
-        return _expression(NUMBERS[bare.lower()])
+    value = read_number(bare)
+    if value is not None and (match or len(bare) > 2):
+        return _expression(str(value))
     if match and not re.fullmatch(r'[A-Za-z]', bare) and _is_list(bare):
         return read_normal(bare, depth)
     if (

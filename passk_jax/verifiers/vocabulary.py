@@ -32,7 +32,6 @@ NUMBERS = {
         for joint in '- '
         if last
     },
-    **{f'{one}hundred': '100' for one in ('', 'a ', 'one ', 'one-')},
 }
 MONTHS = _words("""
     January February March April May June July August September October November
