@@ -263,8 +263,7 @@ def _name_metrics(num_responses: int, categories: Iterable[str]) -> list[str]:
 def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
     """Warns if all responses of an evaluation are wrong, or most lack an answer.
 
-    It does not where unsolved problems without answers have different rewards: the task
-    then reads no answers.
+    It does not where unsolved problems have different rewards, which are a signal.
 
     Args:
         name: the evaluation's name, for the message.
@@ -277,7 +276,7 @@ def warn_of_missing_signal(name: str, records: Sequence[Record]) -> None:
     ]
     answers = [row['parsed'] for row in records]
     of_unsolved = {row.get('reward') for row in records if not any(row['correct'])}
-    if len(of_unsolved) > 1 and not has_answer(answers).any():
+    if len(of_unsolved) > 1:
         return
     first = answers[0][0]
     message = explain_missing_signal(

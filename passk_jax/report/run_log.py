@@ -254,8 +254,10 @@ class RunLog:
         if jax.process_index() > 0 or not (is_long or step == 0):
             return
         differ = values['equal_reward_problems'] < 1
-        if differ and not steps and values['no_answer'] == 1:
-            # The rewards differ, so the task reads no answers.
+        of_wrong = np.unique(verdicts.rewards[~verdicts.correct])
+        no_answers = differ and values['no_answer'] == 1
+        if not steps and (no_answers or len(of_wrong) > 1):
+            # The task reads no answers, or rewards differ between wrong responses.
             return
         message = explain_missing_signal(
             verdicts.correct,

@@ -64,8 +64,8 @@ class RecordsParams(RewardParams):
 class RecordsTask(Task):
     """Records with a reward function as a :class:`passk_jax.tasks.task.Task`.
 
-    It reads no answer in a response, so a majority has nothing to vote on. Raises
-    ValueError if the function's file cannot be read, or lacks it.
+    Answers are those that the function returns with its rewards. Raises ValueError if
+    the function's file cannot be read, or lacks it.
     """
 
     name = 'records'
@@ -186,7 +186,7 @@ class RecordsTask(Task):
     def verdict(problem: Problem, response: str) -> Verdict:
         """Judges one response; a wrong one gets a reason."""
         (reward,) = _rewards_of(problem.data)([problem.data['record']], [response])
-        return Verdict(reward.correct, '', reward.error)
+        return Verdict(reward.correct, reward.answer, reward.error)
 
 
 def _images(

@@ -45,7 +45,14 @@ from passk_jax.verifiers.lists import (
     several_rule,
     union_rule,
 )
-from passk_jax.verifiers.matching import NEAR, Compare, Judge, all_of, any_of
+from passk_jax.verifiers.matching import (
+    NEAR,
+    Compare,
+    Judge,
+    all_of,
+    any_of,
+    match_in_order,
+)
 from passk_jax.verifiers.named_values import spread
 from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.relations import equation_rule, inequality_rule
@@ -135,10 +142,11 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
         return None
     match gold, answer:
         # 30,150 may be one number or two.
-        case (Several() | Collection() | Bracketed(), _) if items := _list_of(answer):
-            return compare(gold, items)
-        case (_, Several()) if items := _list_of(gold):
-            return compare(items, answer)
+        case (Several(items) | Collection(items) | Bracketed(_, items), _):
+            if len(items) > 1 and (several := _read_as_list(answer)):
+                return compare(gold, several)
+        case (Expression(), Several(items, '')) if several := _read_as_list(gold):
+            return match_in_order(several.items, items, compare)
     match answer:
         case Several((first, Inequality(_, (Expression(_, Name(name)), _), (r'\ne',)))):
             # x + 1, x \ne 1: the answer, and where it is defined.
@@ -161,7 +169,7 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     return _RULES[type(gold)](gold, answer, compare, judge)
 
 
-def _list_of(form: Form) -> Several | None:
+def _read_as_list(form: Form) -> Several | None:
     """Reads a number with commas as a list; ``None`` for other forms."""
     unit = form.unit if isinstance(form, Quantity) else None
     number = form.value if isinstance(form, Quantity) else form

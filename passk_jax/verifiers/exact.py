@@ -119,11 +119,11 @@ def value_or_none(tree: Node) -> Fraction | None:
         return None
 
 
-def read_line(tree: Node) -> tuple[str, Fraction, Fraction] | None:
-    """Returns x, a and b of ``a x + b``; ``None`` unless it is one, with a not 0.
+def find_coefficients(tree: Node) -> tuple[str, Fraction, Fraction] | None:
+    """Returns x, a and b of a tree ``a x + b`` with a not 0; ``None`` for others.
 
     >>> from passk_jax.verifiers.trees import Apply, Name, Number
-    >>> read_line(Apply('+', (Number(Fraction(3)), Apply('-', (Name('x'),)))))
+    >>> find_coefficients(Apply('+', (Number(Fraction(3)), Apply('-', (Name('x'),)))))
     ('x', Fraction(-1, 1), Fraction(3, 1))
     """
     if isinstance(tree, Name):
@@ -132,7 +132,7 @@ def read_line(tree: Node) -> tuple[str, Fraction, Fraction] | None:
         return None
     inner = [x for x in tree.arguments if names(x)]
     numbers = [value_or_none(x) for x in tree.arguments if not names(x)]
-    if len(inner) != 1 or None in numbers or not (line := read_line(inner[0])):
+    if len(inner) != 1 or None in numbers or not (line := find_coefficients(inner[0])):
         return None
     name, slope, shift = line
     match tree.operation, numbers:

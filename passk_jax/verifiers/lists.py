@@ -26,7 +26,7 @@ from passk_jax.verifiers.matching import (
 )
 from passk_jax.verifiers.named_values import match_by_name, names_of, sort_by_name
 from passk_jax.verifiers.reading import read
-from passk_jax.verifiers.relations import are_apart, interval
+from passk_jax.verifiers.relations import are_apart, find_variable, interval
 from passk_jax.verifiers.trees import Apply
 from passk_jax.verifiers.vocabulary import NO_SOLUTION
 
@@ -99,7 +99,7 @@ def several_rule(
             return match_in_any_order(gold.items, items, compare)
         case Inequality() if gold.joint != 'and':
             # One inequality for two: |x| > 1.
-            match _find_variable(gold.items), interval(answer):
+            match find_variable(gold.items), interval(answer):
                 case str(name), (other, Union(items)) if name == other.casefold():
                     return match_in_any_order(gold.items, items, compare)
         case Words(text) | Expression(text, _):
@@ -128,15 +128,6 @@ def _is_joined_otherwise(gold: Several, answer: Several) -> bool:
         return gold.joint != answer.joint
     pairs = itertools.combinations(answer.items, 2)
     return answer.joint == 'and' and any(are_apart(*pair) for pair in pairs)
-
-
-def _find_variable(items: Sequence[Form]) -> str | None:
-    """Returns the variable in lower case if all items are bounds of it."""
-    bounds = [
-        interval(form) if isinstance(form, Inequality) else None for form in items
-    ]
-    names = {bound[0].casefold() if bound else None for bound in bounds}
-    return names.pop() if len(names) == 1 else None
 
 
 def _all_inequalities(items: Sequence[Form]) -> bool:

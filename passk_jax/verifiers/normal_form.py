@@ -193,7 +193,8 @@ COMMANDS = tuple(
         (r'(\\(?:sin|cos|tan|cot|sec|csc) *\(? *[0-9]+) *\\text\{ *degrees? *\}',
          r'\1^\\circ '),
         # 8 (eight)
-        (r'(?<![0-9.])([0-9]+) *(?:\\text\{ *)?\( *([A-Za-z -]+?) *\) *\}?$',
+        (r'(?<![0-9.])([0-9]+) *(?:\\text\{ *)?'
+         r'\( *([A-Za-z]+(?:[ -]+[A-Za-z]+)*) *\) *\}?$',
          lambda match: match[1 if read_number(match[2]) == int(match[1]) else 0]),
         # A unit in brackets, or after a dot.
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
@@ -260,7 +261,7 @@ COMMANDS = tuple(
         (r'^ *(?:\\text\{ *(?i:negative|minus) *\} *|(?i:negative|minus) +)'
          r'(?=[0-9.]|\\(?:frac|sqrt|pi)(?![a-z]))', '-'),
         (r'^ *(?:\\text\{ *)?(?i:negative|minus) +'
-         r'([0-9.]+|[A-Za-z -]+?) *\}?$', negate),
+         r'([0-9.]+|[A-Za-z]+(?:[ -]+[A-Za-z]+)*) *\}?$', negate),
         (r'\\uppi(?![a-zA-Z])', r'\\pi '),
         (r'\\surd(?![a-zA-Z])', r'\\sqrt '),
         (r'\\cr(?![a-zA-Z])', r'\\\\'),

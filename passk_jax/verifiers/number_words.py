@@ -1,4 +1,4 @@
-"""Reads numbers in English words."""
+"""Reads numbers in English words: ``two thousand five hundred and one``."""
 
 import re
 
@@ -7,6 +7,7 @@ from passk_jax.verifiers.vocabulary import NUMBERS
 _SCALES = {'billion': 10**9, 'million': 10**6, 'thousand': 10**3, 'hundred': 10**2}
 # At most this many hundreds: twelve hundred. Of others at most 999.
 _MOST_HUNDREDS = 99
+_HYPHEN = re.compile('(?<=[a-z])-(?=[a-z])')
 
 
 def read_number(words: str) -> int | None:
@@ -17,16 +18,18 @@ def read_number(words: str) -> int | None:
     >>> read_number('five six'), read_number('two hundred apples')
     (None, None)
     """
-    return _read(' '.join(words.lower().replace('-', ' ').split()))
+    words = _HYPHEN.sub(' ', words.lower())
+    return 100 if words == 'hundred' else _read(words)
 
 
 def negate(match: re.Match[str]) -> str:
-    """Rewrites ``minus`` and a number, group 1, in digits; not other words."""
+    """Rewrites ``minus`` and a number, group 1, in digits; other words stay."""
     number = match[1] if match[1][0] in '.0123456789' else read_number(match[1])
     return match[0] if number is None else f'-{number}'
 
 
 def _read(words: str) -> int | None:
+    """Reads a count, the largest scale, perhaps ``and``, and the smaller rest."""
     for name, scale in _SCALES.items():
         before, found, after = words.partition(f' {name}')
         if not found or (after and not after.startswith(' ')):

@@ -124,12 +124,12 @@ def _words(text: str, depth: int) -> Form | None:
     if text == r'\mathbb{R}':
         return read_normal(_LINE)
     match = _TEXT.fullmatch(text)
-    if not match and (_is_list(text) or re.search('[0-9]', text)):
-        return None
     bare = normal_form(match[1]) if match else text.rstrip('!?')
     value = read_number(bare)
     if value is not None and (match or len(bare) > 2):
         return _expression(str(value))
+    if not match and (_is_list(text) or re.search('[0-9]', text)):
+        return None
     if match and not re.fullmatch(r'[A-Za-z]', bare) and _is_list(bare):
         return read_normal(bare, depth)
     if (

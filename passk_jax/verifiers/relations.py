@@ -146,7 +146,7 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
     if not set(signs) <= {'<', r'\le'}:
         return None
     if len(items) == 2:
-        values = _values_by_distance(*items, strict=signs[0] == '<')
+        values = _read_distance(*items, strict=signs[0] == '<')
         if values is not None:
             return values
     if len(items) == 2 and is_name(items[0]) and is_number(items[1]):
@@ -163,31 +163,34 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
     return name, Bracketed(opening, (low, high), closing)
 
 
-def _values_by_distance(
-    less: Form, more: Form, *, strict: bool
-) -> tuple[str, Form] | None:
-    r"""Returns the variable of ``|2x - 6| < 4`` or ``4 < |2x - 6|``, and its values.
+def _read_distance(less: Form, more: Form, *, strict: bool) -> tuple[str, Form] | None:
+    r"""Returns the variable of ``|2x - 6| < 4`` or ``4 < |2x - 6|``, and its set.
 
-    Returns ``None`` for other sides, and for a distance that may be negative.
+    The set is an interval, here ``(1, 5)``, or a union of two. Returns ``None`` if
+    there is no such absolute value, if the other side has a minus and may be negative,
+    and for z and w, which may be complex.
     """
     side, bound = (more, less) if is_number(less) else (less, more)
     if not (isinstance(side, Expression) and isinstance(bound, Expression)):
         return None
-    if side.tree is None or bound.tree is None or '-' in bound.source:
+    if bound.tree is None or not is_number(bound) or '-' in bound.source:
         return None
     match side.tree:
-        case Apply('abs', (inside,)) if is_number(bound):
-            line = exact.read_line(inside)
+        case Apply('abs', (inside,)):
+            line = exact.find_coefficients(inside)
         case _:
             return None
-    # Of z and w a complex number may be meant.
-    if line is None or line[0] in 'zw':
+    if line is None or line[0][:1] in 'zwZW':
         return None
     name, slope, shift = line
-    center = Number(-shift / slope)
+    center = -shift / slope
     distance = Apply('/', (bound.tree, Number(abs(slope))))
     low, high = (
-        Expression(f'{sign} {bound.source}', Apply('+', (center, far)))
+        # Equal sources would count as equal numbers.
+        Expression(
+            f'{center} {sign} ({bound.source})/({abs(slope)})',
+            Apply('+', (Number(center), far)),
+        )
         for sign, far in (('-', negative(distance)), ('+', distance))
     )
     opening, closing = '()' if strict else '[]'
@@ -195,6 +198,15 @@ def _values_by_distance(
         return name, Bracketed(opening, (low, high), closing)
     below = Bracketed('(', (_minus_infinity(), low), closing)
     return name, Union((below, Bracketed(opening, (high, _INFINITY), ')')))
+
+
+def find_variable(items: Sequence[Form]) -> str | None:
+    """Returns the variable of which every item is an inequality, in lower case."""
+    bounds = [
+        interval(form) if isinstance(form, Inequality) else None for form in items
+    ]
+    names = {bound[0].casefold() if bound else None for bound in bounds}
+    return names.pop() if len(names) == 1 else None
 
 
 def conjunction(items: Sequence[Form]) -> Inequality | None:
@@ -349,7 +361,11 @@ def inequality_rule(
             if gold_interval[0].casefold() != other[0].casefold():
                 return False
             return compare(gold_interval[1], other[1])
-        case Bracketed() | Union() | Collection() | Several():
+        case Several(items) if gold_interval and isinstance(gold_interval[1], Union):
+            if find_variable(items) != gold_interval[0].casefold():
+                return False
+            return compare(gold_interval[1], answer)
+        case Bracketed() | Union() | Collection():
             return None if gold_interval is None else compare(gold_interval[1], answer)
     return None if isinstance(answer, Expression) and answer.tree is None else False
 

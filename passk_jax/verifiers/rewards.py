@@ -173,12 +173,12 @@ class Rewards:
                 TIMEOUT: f'took longer than {params.deadline_s:g} s',
                 CRASH: f'ended its process or took more than {params.memory_mib} MiB',
             }.get(judged.failure, 'raised')
-            failed = _failed(judged.failure, event)
+            failed = _make_failed(judged.failure, event)
             return failed, f'{self.where} {event} {about}', event
         returned, error = judged.value
         if error:
             place, text = error
-            failed = _failed(PARSE_FAILURE, f'raised {text}')
+            failed = _make_failed(PARSE_FAILURE, f'raised {text}')
             return failed, f'{place}: {text} {about}', place
         value, answer = returned
         if isinstance(value, str):
@@ -191,7 +191,7 @@ class Rewards:
         return Reward(float(value), correct, answer, error=error), '', ''
 
 
-def _failed(kind: str, event: str) -> Reward:
+def _make_failed(kind: str, event: str) -> Reward:
     """Returns the reward of a response on which the function failed."""
     return Reward(0.0, False, failure=kind, error=f'the reward {event}')
 

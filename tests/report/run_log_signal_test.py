@@ -48,8 +48,10 @@ def test_the_first_evaluation_says_that_it_has_no_signal(log, caplog):
         caplog.clear()
         log.evaluation(10, 'test', {'pass_at_1': 0.0}, rows)
         assert not caplog.text
-        # The rewards differ, so the task reads no answers.
+        # The rewards of wrong responses differ, with answers or without.
         rows = [row | {'reward': 0.25 * i} for i, row in enumerate(rows)]
+        log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
+        rows = [row | {'parsed': ['A', 'A']} for row in rows]
         log.evaluation(0, 'test', {'pass_at_1': 0.0}, rows)
     assert not caplog.text
 
@@ -82,6 +84,19 @@ def test_the_first_step_and_twenty_in_a_row_say_that_they_have_no_signal(log, ca
     assert "One response: 'R'" in first
     assert later.startswith('no signal in 20 steps up to step 23: all 16 ')
     assert latest.startswith('no signal in 40 steps up to step 43')
+
+
+def test_different_rewards_of_wrong_responses_are_a_signal(log, caplog):
+    draws = draws_of('pass_at_1', 0)
+    (responses,) = draws.drawn
+    graded = np.linspace(0, 0.5, 32, dtype=np.float32).reshape(4, 8)
+    verdicts = dataclasses.replace(responses.verdicts, rewards=graded)
+    responses = dataclasses.replace(responses, verdicts=verdicts)
+    first = dataclasses.replace(draws.first, responses=responses, advantages=graded)
+    with log:
+        take_step(log, 0, Draws(first, first, False, (responses,)))
+        log.flush()
+    assert not [text for text in caplog.messages if text.startswith('after step 0')]
 
 
 def draws_of(name, num_correct):

@@ -9,7 +9,7 @@ import pytest
 from passk_jax import tasks
 from passk_jax.errors import InputError
 from passk_jax.tasks.task import EmptySplitError
-from passk_jax.types import Turn
+from passk_jax.types import Turn, Verdict
 from tests.tasks import records_toy
 
 
@@ -60,11 +60,12 @@ def test_rewards_are_numbers_and_verdicts_have_a_threshold(source):
 
 def test_answers_that_the_function_returns_are_those_of_the_verdicts(source, tmp_path):
     (tmp_path / 'read.py').write_text('def f(r, _): return r == "b", r.strip()')
-    problems = source('train')[:2]
-    responses = [['a', ' b', ''], ['b', 'a', 'c ']]
-    verdicts = make(reward=f'{tmp_path}/read.py:f').verify(problems, responses)
+    place = f'{tmp_path}/read.py:f'
+    task, problems = make(reward=place), source('train', reward=place)[:2]
+    verdicts = task.verify(problems, [['a', ' b', ''], ['b', 'a', 'c ']])
     assert verdicts.parsed == [['a', 'b', ''], ['b', 'a', 'c']]
     assert verdicts.correct.tolist() == [[False] * 3, [True, False, False]]
+    assert task.verdict(problems[0], ' b') == Verdict(False, 'b', 'reward 0')
 
 
 def test_what_a_table_has_besides_text_arrives_as_text(tmp_path):
