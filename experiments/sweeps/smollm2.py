@@ -28,8 +28,9 @@ The argument ``variant`` chooses other questions, of five seeds:
   (``fig:overview``), in 200 steps, which see every training problem once.
 * ``ablations``: a larger k with and without larger rates (``fig:sec3.4-test_lr``),
   noise rewards and the entropy bonus (``fig:sec3.1-noise``).
-* ``ablations_short``: the same arms in 60 steps, evaluated on 160 test problems,
-  so that a seed takes two hours of two cores. Compare within it only.
+* ``ablations_short``: the same arms in 60 steps, evaluated on 160 test problems. By
+  estimate, a seed takes one and a half hours of two cores with avx512_bf16, and three
+  hours of others. Compare within it only.
 * ``families``: fifteen sets instead of five, in 200 steps. ``python -m
   experiments.families --of=smollm2`` compares them.
 
