@@ -131,8 +131,11 @@ def find_coefficients(tree: Node) -> tuple[str, Fraction, Fraction] | None:
     if not isinstance(tree, Apply):
         return None
     inner = [x for x in tree.arguments if names(x)]
-    numbers = [value_or_none(x) for x in tree.arguments if not names(x)]
-    if len(inner) != 1 or None in numbers or not (line := find_coefficients(inner[0])):
+    values = [value_or_none(x) for x in tree.arguments if not names(x)]
+    numbers = [x for x in values if x is not None]
+    if len(inner) != 1 or len(numbers) < len(values):
+        return None
+    if (line := find_coefficients(inner[0])) is None:
         return None
     name, slope, shift = line
     match tree.operation, numbers:
