@@ -51,10 +51,11 @@ from passk_jax.verifiers.matching import (
     Judge,
     all_of,
     any_of,
+    match_in_any_order,
     match_in_order,
 )
 from passk_jax.verifiers.named_values import spread
-from passk_jax.verifiers.reading import read
+from passk_jax.verifiers.reading import read, read_as_list
 from passk_jax.verifiers.relations import equation_rule, inequality_rule
 from passk_jax.verifiers.scaling import (
     combined,
@@ -65,7 +66,6 @@ from passk_jax.verifiers.scaling import (
     quotient,
     times,
 )
-from passk_jax.verifiers.splitting import split_thousands
 from passk_jax.verifiers.tokens import literal
 from passk_jax.verifiers.trees import Name, Node, names
 from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
@@ -83,6 +83,8 @@ _LETTER_BEFORE = re.compile(
 )
 # 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]{0,3})')
+
+_BOTH_SIGNS = re.compile(r'-([0-9]{3}),\1')
 
 _SINGLE = (Expression, Quantity, Ratio, Equation)
 
@@ -143,10 +145,15 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     match gold, answer:
         # 30,150 may be one number or two.
         case (Several(items) | Collection(items) | Bracketed(_, items), _):
-            if len(items) > 1 and (several := _read_as_list(answer)):
+            if len(items) > 1 and (several := read_as_list(answer)):
                 return compare(gold, several)
-        case (Expression(), Several(items, '')) if several := _read_as_list(gold):
-            return match_in_order(several.items, items, compare)
+        case (Expression(text), Several(items, '')) if several := read_as_list(gold):
+            if not all(isinstance(item, Expression) for item in items):
+                return False
+            # -100,100 is rather plus or minus 100.
+            both = _BOTH_SIGNS.fullmatch(text)
+            match_items = match_in_any_order if both else match_in_order
+            return match_items(several.items, items, compare)
     match answer:
         case Several((first, Inequality(_, (Expression(_, Name(name)), _), (r'\ne',)))):
             # x + 1, x \ne 1: the answer, and where it is defined.
@@ -167,19 +174,6 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
     if isinstance(answer, Option) and answer.text and not isinstance(gold, Option):
         return compare(gold, read(answer.text))
     return _RULES[type(gold)](gold, answer, compare, judge)
-
-
-def _read_as_list(form: Form) -> Several | None:
-    """Reads a number with commas as a list; ``None`` for other forms."""
-    unit = form.unit if isinstance(form, Quantity) else None
-    number = form.value if isinstance(form, Quantity) else form
-    if not isinstance(number, Expression):
-        return None
-    items = [read(part) for part in split_thousands(number.source)]
-    if not items:
-        return None
-    last = items[-1] if unit is None else Quantity(items[-1], unit)
-    return Several((*items[:-1], last))
 
 
 def _names(form: Form) -> frozenset[str]:

@@ -27,6 +27,7 @@ from passk_jax.verifiers.trees import Apply, Name, Node, Number, names
 _MOST_BITS = 2**15
 # Bits of all intermediate numbers; a tenth of a second.
 _MOST_WORK = 2**20
+_MOST_COEFFICIENT_BITS = 1000
 _MOST_FACTORIAL = 3000
 _ROUNDED_DIGITS, _DOUBLE_DIGITS = 6, 15
 _DOUBLE_TOLERANCE = Fraction(1, 10**14)
@@ -122,6 +123,8 @@ def value_or_none(tree: Node) -> Fraction | None:
 def find_coefficients(tree: Node) -> tuple[str, Fraction, Fraction] | None:
     """Returns x, a and b of a tree ``a x + b`` with a not 0; ``None`` for others.
 
+    Also returns ``None`` if a or b has more than 300 digits.
+
     >>> from passk_jax.verifiers.trees import Apply, Name, Number
     >>> find_coefficients(Apply('+', (Number(Fraction(3)), Apply('-', (Name('x'),)))))
     ('x', Fraction(-1, 1), Fraction(3, 1))
@@ -140,14 +143,17 @@ def find_coefficients(tree: Node) -> tuple[str, Fraction, Fraction] | None:
     name, slope, shift = line
     match tree.operation, numbers:
         case '-', []:
-            return name, -slope, -shift
+            slope, shift = -slope, -shift
         case '+', _:
-            return name, slope, sum(numbers, shift)
+            shift = sum(numbers, shift)
         case '*', [factor] if factor:
-            return name, factor * slope, factor * shift
+            slope, shift = factor * slope, factor * shift
         case '/', [divisor] if divisor and inner[0] is tree.arguments[0]:
-            return name, slope / divisor, shift / divisor
-    return None
+            slope, shift = slope / divisor, shift / divisor
+        case _:
+            return None
+    bits = [max(abs(x.numerator), x.denominator).bit_length() for x in (slope, shift)]
+    return (name, slope, shift) if max(bits) <= _MOST_COEFFICIENT_BITS else None
 
 
 class _Evaluation:

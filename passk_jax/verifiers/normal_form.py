@@ -193,7 +193,7 @@ COMMANDS = tuple(
         (r'(\\(?:sin|cos|tan|cot|sec|csc) *\(? *[0-9]+) *\\text\{ *degrees? *\}',
          r'\1^\\circ '),
         # 8 (eight)
-        (r'(?<![0-9.])([0-9]+) *(?:\\text\{ *)?'
+        (r'(?<![0-9.,])([0-9]{1,12}) *(?:\\text\{ *)?'
          r'\( *([A-Za-z]+(?:[ -]+[A-Za-z]+)*) *\) *\}?$',
          lambda match: match[1 if read_number(match[2]) == int(match[1]) else 0]),
         # A unit in brackets, or after a dot.

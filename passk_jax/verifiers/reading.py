@@ -37,7 +37,12 @@ from passk_jax.verifiers.phrases import date_of, introduction
 from passk_jax.verifiers.relations import conjunction, without_points
 from passk_jax.verifiers.remarks import deduced, is_unclear, read_remark
 from passk_jax.verifiers.scaling import number
-from passk_jax.verifiers.splitting import outer_brackets, split_commas, split_top
+from passk_jax.verifiers.splitting import (
+    outer_brackets,
+    split_commas,
+    split_thousands,
+    split_top,
+)
 from passk_jax.verifiers.syntax import parse
 from passk_jax.verifiers.tokens import TooDeepError, UnreadableError
 from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit, sum_of_units
@@ -99,6 +104,19 @@ def read_normal(text: str, depth: int = 0) -> Form:
         if form := reader(text, depth + 1):
             return form
     return _expression(text)
+
+
+def read_as_list(form: Form) -> Several | None:
+    """Reads a number with commas as a list; ``None`` for other forms."""
+    unit = form.unit if isinstance(form, Quantity) else None
+    number = form.value if isinstance(form, Quantity) else form
+    if not isinstance(number, Expression):
+        return None
+    items = [read(part) for part in split_thousands(number.source)]
+    if not items:
+        return None
+    last = items[-1] if unit is None else Quantity(items[-1], unit)
+    return Several((*items[:-1], last))
 
 
 def _clock(text: str, depth: int) -> Form | None:

@@ -45,6 +45,7 @@ _LONG_NAME = re.compile(
     r'|[A-Z]{2,4}|\\[a-z]+|\|?[A-Z]{2}\|?'
     r'|\\frac\{d[a-z]?(?:\^\{?[2-9]\}?)?(?: ?[a-z])?\}\{d[a-z](?:\^\{?[2-9]\}?)?\}'
 )
+_COMPLEX = re.compile('[zwZW]|omega')
 _INFINITY = Expression(r'\infty', Constant('infinity'))
 
 
@@ -168,7 +169,7 @@ def _read_distance(less: Form, more: Form, *, strict: bool) -> tuple[str, Form] 
 
     The set is an interval, here ``(1, 5)``, or a union of two. Returns ``None`` if
     there is no such absolute value, if the other side has a minus and may be negative,
-    and for z and w, which may be complex.
+    and for a name of complex numbers.
     """
     side, bound = (more, less) if is_number(less) else (less, more)
     if not (isinstance(side, Expression) and isinstance(bound, Expression)):
@@ -180,7 +181,7 @@ def _read_distance(less: Form, more: Form, *, strict: bool) -> tuple[str, Form] 
             line = exact.find_coefficients(inside)
         case _:
             return None
-    if line is None or line[0][:1] in 'zwZW':
+    if line is None or _COMPLEX.match(line[0]):
         return None
     name, slope, shift = line
     center = -shift / slope

@@ -12,9 +12,8 @@ _OPENING = frozenset(
 )
 _CLOSING = frozenset((')', ']', '}', r'\}', r'\end', r'\rfloor', r'\rceil', r'\rangle'))
 _THOUSANDS = re.compile(
-    # Not 0,100, nor -100,100, which is plus or minus 100.
-    r'(?!-([0-9]{3}),\1(?![0-9,.]))[-+]?\s*(?:\\?\$)?\s*'
-    r'[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9])'
+    # Not 0,100.
+    r'[-+]?\s*(?:\\?\$)?\s*[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9])'
 )
 _COMMA = re.compile(',')
 _WIDE_COMMA = re.compile(r',(?=\s)')

@@ -249,3 +249,24 @@ def test_a_missing_package_is_named(monkeypatch):
 
 def test_the_pool_is_made_once():
     assert mathematics.shared_pool() is mathematics.shared_pool()
+
+
+@pytest.mark.parametrize(
+    'answer',
+    [
+        r'|x-10^{5000}|<1, 2',
+        r'|x-7^{6000}|>2, x\ne 1',
+        r'|10^{4000}(10^{4000}(10^{4000}x))|<1',
+        '|x-2000!|<1',
+        # Each sign stands for two digits.
+        '㊿' * 2200 + '(five)',
+        'minus ' + r'\#' * 2000 + '!',
+        'one hundred ' * 340,
+    ],
+)
+def test_numbers_of_many_digits_and_long_words_are_wrong_and_quick(answer):
+    golds = ['5', '[1,2]', '1, 2', 'x<1']
+    start = time.process_time()
+    verdicts = mathematics.judge(golds, [rf'\boxed{{{answer}}}'] * len(golds))
+    assert not any(verdict.correct for verdict in verdicts)
+    assert time.process_time() - start < 2
