@@ -49,6 +49,13 @@ def _around(before: str, after: str, *, formulas: bool = False) -> Rewriting:
     return rewrite
 
 
+def _named(gold: str) -> str | None:
+    """Writes ``x =`` before a formula, or a letter that it does not contain."""
+    letters = re.sub(r'\\[a-zA-Z]+', '', gold)
+    names = (name for name in 'xyztw' if name not in letters)
+    return f'{next(names, "f(x)")} = {gold}' if _formula(gold) else None
+
+
 def _grouped(separator: str) -> Rewriting:
     """Separates the thousands of an answer that is an integer."""
 
@@ -198,7 +205,7 @@ REWRITINGS: dict[str, Rewriting] = {
     'roots of unicode': _unicode_roots,
     'code': _as_code,
     'without blanks': _without_blanks,
-    'a name': _around('x = ', '', formulas=True),
+    'a name': _named,
     'a unit': _with_unit,
     'percent without a backslash': _half_percent,
     'a set in another order': _reordered_set,
