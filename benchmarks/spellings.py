@@ -49,7 +49,7 @@ def _around(before: str, after: str, *, formulas: bool = False) -> Rewriting:
     return rewrite
 
 
-def _named(gold: str) -> str | None:
+def _add_name(gold: str) -> str | None:
     """Writes ``x =`` before a formula, or a letter that it does not contain."""
     letters = re.sub(r'\\[a-zA-Z]+', '', gold)
     names = (name for name in 'xyztw' if name not in letters)
@@ -205,7 +205,7 @@ REWRITINGS: dict[str, Rewriting] = {
     'roots of unicode': _unicode_roots,
     'code': _as_code,
     'without blanks': _without_blanks,
-    'a name': _named,
+    'a name': _add_name,
     'a unit': _with_unit,
     'percent without a backslash': _half_percent,
     'a set in another order': _reordered_set,

@@ -29,15 +29,15 @@ def negate(match: re.Match[str]) -> str:
 
 
 def _read(words: str) -> int | None:
-    """Reads a count, the largest scale, perhaps ``and``, and the smaller rest."""
+    """Reads a count, the largest scale, perhaps ``and``, and the smaller remainder."""
     for name, scale in _SCALES.items():
-        before, found, after = words.partition(f' {name}')
-        if not found or (after and not after.startswith(' ')):
+        before, sign, after = words.partition(f' {name}')
+        if not sign or (after and not after.startswith(' ')):
             continue
         count = 1 if before == 'a' else _read(before)
-        rest = _read(after.strip().removeprefix('and ')) if after else 0
-        if not count or rest is None or (after and not 0 < rest < scale):
+        remainder = _read(after.strip().removeprefix('and ')) if after else 0
+        if not count or remainder is None or (after and not 0 < remainder < scale):
             return None
         most = _MOST_HUNDREDS if name == 'hundred' else 999
-        return count * scale + rest if count <= most else None
+        return count * scale + remainder if count <= most else None
     return int(NUMBERS[words]) if words in NUMBERS else None

@@ -12,11 +12,11 @@ def spell(number: int) -> str:
     """Spells a number below 10^12, as schools teach it."""
     for scale, name in ((10**9, 'billion'), (10**6, 'million'), (1000, 'thousand')):
         if number >= scale:
-            rest = f' {spell(number % scale)}' if number % scale else ''
-            return f'{spell(number // scale)} {name}{rest}'
+            remainder = f' {spell(number % scale)}' if number % scale else ''
+            return f'{spell(number // scale)} {name}{remainder}'
     if number >= 100:
-        rest = f' and {spell(number % 100)}' if number % 100 else ''
-        return f'{ONES[number // 100 - 1]} hundred{rest}'
+        remainder = f' and {spell(number % 100)}' if number % 100 else ''
+        return f'{ONES[number // 100 - 1]} hundred{remainder}'
     if number >= 20:
         last = f'-{ONES[number % 10 - 1]}' if number % 10 else ''
         return TENS[number // 10 - 2] + last
