@@ -83,9 +83,8 @@ _LETTER_BEFORE = re.compile(
 )
 # 2e-7: 2e less 7, or a number as programs write it.
 _EITHER = re.compile(r'(-?)([0-9]+e-[1-9][0-9]{0,3})')
-
+# -100,100 is rather plus or minus 100 than one number.
 _BOTH_SIGNS = re.compile(r'-([0-9]{3}),\1')
-
 _SINGLE = (Expression, Quantity, Ratio, Equation)
 
 
@@ -150,9 +149,8 @@ def equal(gold: Form, answer: Form, judge: Judge) -> bool | None:
         case (Expression(text), Several(items, '')) if several := read_as_list(gold):
             if not all(isinstance(item, Expression) for item in items):
                 return False
-            # -100,100 is rather plus or minus 100.
-            both = _BOTH_SIGNS.fullmatch(text)
-            match_items = match_in_any_order if both else match_in_order
+            any_order = _BOTH_SIGNS.fullmatch(text)
+            match_items = match_in_any_order if any_order else match_in_order
             return match_items(several.items, items, compare)
     match answer:
         case Several((first, Inequality(_, (Expression(_, Name(name)), _), (r'\ne',)))):

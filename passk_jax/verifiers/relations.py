@@ -146,10 +146,9 @@ def interval(inequality: Inequality) -> tuple[str, Form] | None:
         return (name, Union(parts)) if name else None
     if not set(signs) <= {'<', r'\le'}:
         return None
-    if len(items) == 2:
-        values = _read_distance(*items, strict=signs[0] == '<')
-        if values is not None:
-            return values
+    strict = signs[0] == '<'
+    if len(items) == 2 and (values := _read_distance(*items, strict=strict)):
+        return values
     if len(items) == 2 and is_name(items[0]) and is_number(items[1]):
         items, signs = (_minus_infinity(), *items), ('<', *signs)
     elif len(items) == 2:
@@ -202,7 +201,7 @@ def _read_distance(less: Form, more: Form, *, strict: bool) -> tuple[str, Form] 
 
 
 def find_variable(items: Sequence[Form]) -> str | None:
-    """Returns the variable of which every item is an inequality, in lower case."""
+    """Returns the variable that every item bounds, in lower case, if it is one."""
     bounds = [
         interval(form) if isinstance(form, Inequality) else None for form in items
     ]
