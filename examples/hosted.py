@@ -23,11 +23,11 @@
 #
 # | | memory of a chip, GiB | an update takes at least |
 # |---|---|---|
-# | Qwen2.5-0.5B on v5e-1 | 12.4 of 15.8 | 0.35 s |
+# | Qwen2.5-0.5B on v5e-1 | 14.2 of 15.8 | 1 s |
 #
 # Expect several times as long, and minutes of compilation in the first steps. On a
 # v5e-1 with Qwen2.5-0.5B, 64 tokens of a step's 128 responses take at least 0.14 s
-# more, so that 100 steps take at least 50 s. The evaluations have some 48,000 responses
+# more, so that 100 steps take at least 115 s. The evaluations have some 48,000 responses
 # in all.
 #
 # This file is the source; the notebook beside it is made from it, from the root of the

@@ -121,6 +121,18 @@ def test_every_interval_of_the_text_is_stated(name):
     assert not unstated
 
 
+def test_the_first_table_counts_the_seeds_of_its_rows():
+    name = 'experiments/README.md'
+    row = rf'\| ({INTERVAL.pattern} \| {INTERVAL.pattern}) \| (\d+)[ ,]'
+    rows = re.findall(row, (ROOT / name).read_text())
+    assert rows
+    for cells, count in rows:
+        [what] = [x[0] for says, x in STATEMENTS[name].items() if cells in says]
+        # The families have an interval over families and seeds.
+        if what != 'families_crossed.md':
+            assert len(interval.evaluate(what, results=RESULTS)) == int(count), cells
+
+
 def p_value(what: str) -> float:
     values = [*interval.evaluate(what, results=RESULTS).values()]
     return scipy.stats.ttest_1samp(values, 0.0).pvalue
