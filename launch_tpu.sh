@@ -480,16 +480,18 @@ claim() {
   if [[ ! -v LAUNCH_LOOP ]]; then
     local holder
     holder=$(launcher)
-    [[ -z $holder ]] || refuse "process $holder runs here as $(option name passk); stop it"
-    echo $$ > "$logs/launcher.pid"
+    [[ -z $holder || $holder == $$ ]] ||
+      refuse "process $holder runs here as $(option name passk); stop it"
+    { echo $$; command_of $$; } > "$logs/launcher.pid"
   fi
 }
 
-# The process that runs under this name, if any.
+# The process that runs under this name, if any. After a restart, another process may
+# have its number.
 launcher() {
-  local holder
-  holder=$(cat "$logs/launcher.pid" 2> /dev/null) || return 0
-  [[ $(command_of "$holder") == *launch_tpu.sh* ]] || return 0
+  local holder line
+  { read -r holder && line=$(cat); } 2> /dev/null < "$logs/launcher.pid" || return 0
+  [[ $line && $(command_of "$holder") == "$line" ]] || return 0
   printf '%s' "$holder"
 }
 
@@ -853,7 +855,7 @@ again() { # COMMAND [FLAGS OF TRAIN]
   done
   [[ $1 != run ]] || options+=(-- "${train[@]}")
   set -m
-  LAUNCH_LOOP=$$ "${BASH_SOURCE[0]}" "$1" "${options[@]}" &
+  LAUNCH_LOOP=$$ "$ROOT/${BASH_SOURCE[0]##*/}" "$1" "${options[@]}" &
   child=$!
   set +m
   while kill -0 "$child" 2> /dev/null; do sleep 0.2; done

@@ -27,8 +27,8 @@
 #
 # Expect several times as long, and minutes of compilation in the first steps. On a
 # v5e-1 with Qwen2.5-0.5B, 64 tokens of a step's 128 responses take at least 0.14 s
-# more, so that 100 steps take at least 115 s. The evaluations have some 48,000 responses
-# in all.
+# more, so that 100 steps take at least 115 s. The evaluations have some 48,000
+# responses in all.
 #
 # This file is the source; the notebook beside it is made from it, from the root of the
 # repository, by

@@ -28,7 +28,7 @@ from passk_jax import cli
 from passk_jax.errors import InputError
 from passk_jax.report.arms import mean_interval
 from passk_jax.report.run_data import Row
-from passk_jax.sweeps.rows import read_rows
+from passk_jax.sweeps.rows import join_stages, read_rows
 
 RESULTS = pathlib.Path('experiments/results')
 
@@ -144,7 +144,7 @@ def _rows(path: pathlib.Path) -> Sequence[Row]:
         sweeps = path.parent.glob('*.configs.json')
         names = sorted(file.name.partition('.')[0] for file in sweeps)
         raise InputError(f'{path} is not there; the sweeps are {names}')
-    return read_rows(path)
+    return join_stages(read_rows(path))
 
 
 def with_interval(values: np.ndarray) -> str:

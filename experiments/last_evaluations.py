@@ -14,7 +14,7 @@ from passk_jax.errors import InputError
 from passk_jax.report.arms import Interval, difference
 from passk_jax.report.run_data import Row
 from passk_jax.sweeps import Sweep
-from passk_jax.sweeps.rows import read_rows
+from passk_jax.sweeps.rows import join_stages, read_rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,5 +148,5 @@ def _rows(
     sweep: Sweep, directory: pathlib.Path, split: str = ''
 ) -> tuple[pathlib.Path, list[Row]]:
     path = directory / f'{sweep.name}.jsonl.gz'
-    rows = read_rows(path) if path.exists() else []
+    rows = join_stages(read_rows(path)) if path.exists() else []
     return path, [row for row in rows if row['split'] == (split or sweep.split)]

@@ -59,6 +59,10 @@ def main(
     config = saved_config.run_config(path, mesh)
     if peft and not config.model.lora.rank:
         raise InputError(f'--peft writes adapters, and {path} has none: leave it out')
+    if peft and dtype:
+        raise InputError(
+            f'{dtype=} would round what adapters have learned: with --peft leave it out'
+        )
     # The run cast its weights to this type for sampling.
     dtype = dtype or config.model.compute_dtype
     check_sources(path, config.model)
@@ -71,7 +75,7 @@ def main(
         setup = setup.at(step)
         with hf_save.new_directory(out) as directory:
             if peft:
-                _write_adapters(setup, params, directory, pathlib.Path(out), dtype)
+                _write_adapters(setup, params, directory, pathlib.Path(out))
             else:
                 params = merge(params, setup.policy.arch.lora, dtype)
                 _write_model(setup, params, directory, dtype)
@@ -111,7 +115,6 @@ def _write_adapters(
     params: Params,
     directory: pathlib.Path | None,
     out: pathlib.Path,
-    dtype: str,
 ) -> None:
     """Writes a PEFT directory; an unpublished base goes into ``base/``.
 

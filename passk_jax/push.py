@@ -26,9 +26,9 @@ from passk_jax.models.hf.adapters import CONFIG
 from passk_jax.models.hf.config import source_directory
 from passk_jax.models.hf.processor import PROCESSOR
 from passk_jax.report.model_card import FIGURE, Exported, model_card
-from passk_jax.report.run_data import Run, read_run
+from passk_jax.report.run_data import read_run
 from passk_jax.report.write import write_curves
-from passk_jax.runs.exported import read_step
+from passk_jax.runs.exported import ExportRecord, read_record
 from passk_jax.tasks.task import UNDESCRIBED, About
 
 CARD = 'README.md'
@@ -50,28 +50,37 @@ def main(
     if not _REPO.fullmatch(repo):
         raise InputError(f'{repo=} must be OWNER/NAME, of letters, digits and ._-')
     path, directory = pathlib.Path(workdir), pathlib.Path(exported)
-    step = read_step(directory, path)
-    write_card(directory, path, repo=repo, step=step)
+    record = read_record(directory, path)
+    write_card(directory, path, repo=repo, record=record)
     if dry_run:
         logging.info('read %s; without --dry_run it goes to %s', directory / CARD, repo)
         return
     url = upload(
-        directory, repo, step=step, private=private, overwrite=overwrite, run=path.name
+        directory,
+        repo,
+        step=record.step,
+        private=private,
+        overwrite=overwrite,
+        run=path.name,
     )
     logging.info('uploaded %s to %s', directory, url)
 
 
 def write_card(
-    directory: pathlib.Path, workdir: pathlib.Path, *, repo: str, step: int
+    directory: pathlib.Path, workdir: pathlib.Path, *, repo: str, record: ExportRecord
 ) -> None:
     """Adds curves.png to an export, and README.md unless it has one.
 
     Raises:
-        InputError: the run cannot be read, the directory cannot be written, or the
-            export has adapters for a base that is not on the hub.
+        InputError: the run cannot be read, the directory cannot be written, the export
+            has adapters for a base that is not on the hub, or its README.md names
+            another repository.
     """
     run = read_run(workdir)
-    base, adapters = _base(run), directory / CONFIG
+    source = run.option('model.source', '')
+    is_published = source and run.option('init.kind') != 'scratch'
+    base = source if is_published and not record.is_local else ''
+    adapters = directory / CONFIG
     if adapters.is_file():
         name = read_json(adapters).get('base_model_name_or_path')
         # If the base was warm-started, it is a directory beside the adapters.
@@ -86,19 +95,31 @@ def write_card(
             curves = write_curves(run)
         atomic_write_bytes(directory / FIGURE, curves.read_bytes())
         if (directory / CARD).is_file():
+            _check_card(directory / CARD, repo)
             logging.info('%s is there and stays: remove it for a new one', CARD)
             return
         kind = 'vision' if (directory / PROCESSOR).is_file() else 'text'
         model = Exported(
             repo=repo,
-            step=step,
+            step=record.step,
             kind='peft' if adapters.is_file() else kind,
             base=base,
-            licence=_licence(run.option('model.source', '')),
+            licence=_licence(source, is_local=record.is_local),
             versions=_versions(),
         )
         text = model_card(run, model, dict(_tasks(run.option('task', {}))))
         atomic_write_text(directory / CARD, text)
+
+
+def _check_card(card: pathlib.Path, repo: str) -> None:
+    """Raises InputError if a card loads models, but not from this repository."""
+    text = card.read_text(encoding='utf-8', errors='replace')
+    loaded = re.findall(r'from_pretrained\(\s*[\'"]([^\'"]+)', text)
+    if loaded and repo not in loaded:
+        raise InputError(
+            f'{card} loads {loaded[0]!r}, not {repo!r}: edit it, or remove it for a '
+            'new one'
+        )
 
 
 def upload(
@@ -157,18 +178,14 @@ def _explained(failed: str) -> Iterator[None]:
         raise InputError(f'{failed}, is there a network? {reason}') from error
 
 
-def _base(run: Run) -> str:
-    """Returns the hub name of the model that the run began with, or ``''``."""
-    source = run.option('model.source', '')
-    is_from_scratch = run.option('init.kind') == 'scratch' or not source
-    is_here = is_from_scratch or pathlib.Path(source).expanduser().is_dir()
-    return '' if is_here else source
-
-
-def _licence(source: str) -> Mapping[str, Any]:
+def _licence(source: str, *, is_local: bool) -> Mapping[str, Any]:
     """Reads the licence from the card of a source; ``{}`` if it cannot be read."""
     import huggingface_hub
 
+    if is_local and not pathlib.Path(source).expanduser().is_dir():
+        # The hub may have another model of that name.
+        logging.warning('no licence of %s: the directory is not here', source)
+        return {}
     try:
         path = source_directory(source, [CARD]) / CARD if source else None
         if path is None or not path.is_file():

@@ -7,19 +7,24 @@ from experiments import interval
 from passk_jax.errors import InputError
 from passk_jax.sweeps.rows import compress_rows
 
-# Arm -> step -> values of the seeds.
-PASSED = {
-    'one': {0: (0.1, 0.2), 50: (0.3, 0.5)},
-    'two': {0: (0.1, 0.2), 50: (0.4, 0.8)},
-    'short': {50: (0.3,)},
-}
+# Arm, stage, and step -> values of the seeds.
+PASSED = (
+    ('one', '', {0: (0.1, 0.2), 50: (0.3, 0.5)}),
+    ('two', '', {0: (0.1, 0.2), 50: (0.4, 0.8)}),
+    ('short', '', {50: (0.3,)}),
+    ('staged', '', {0: (0.1, 0.2), 300: (0.5, 0.6)}),
+    ('staged', '_then', {0: (0.45, 0.55), 100: (0.7, 0.9)}),
+)
 
 
 @pytest.fixture
 def results(tmp_path):
     rows = [
-        {'arm': arm, 'seed': 3 + i, 'split': split, 'step': step, 'pass_at_1': value}
-        for arm, steps in PASSED.items()
+        {
+            **{'arm': arm, 'run': f'{arm}_seed{3 + i}{stage}', 'seed': 3 + i},
+            **{'split': split, 'step': step, 'pass_at_1': value},
+        }
+        for arm, stage, steps in PASSED
         for step, values in steps.items()
         for i, value in enumerate(values)
         for split in ('test', 'validation')
@@ -42,6 +47,9 @@ def results(tmp_path):
         ('pass_at_1 of two - two@0 in mazes', (0.3, 0.6)),
         ('pass_at_1 of 0.5 * one + 0.5 * two - one@0 in mazes', (0.25, 0.45)),
         ('pass_at_1 of two - short in mazes, seeds 3-3', (0.1,)),
+        ('pass_at_1 of staged in mazes', (0.7, 0.9)),
+        ('pass_at_1 of staged - staged@0 in mazes', (0.6, 0.7)),
+        ('pass_at_1 of staged@400 - staged@300 in mazes', (0.2, 0.3)),
         (
             'pass_at_1 of two in mazes minus pass_at_1 of one@0 in mazes, validation',
             (-9.7, -9.4),

@@ -97,6 +97,17 @@ def test_a_card_that_somebody_changed_is_uploaded_as_it_is(workdir, api):
     assert api.upload_folder.call_count == 1
 
 
+def test_a_card_of_another_repository_is_not_uploaded(workdir, api):
+    run(workdir, repo='me/taken', dry_run=True)
+    words = r"README\.md loads 'me/taken', not 'me/b': edit it, or remove it"
+    with pytest.raises(ValueError, match=words):
+        run(workdir)
+    assert not api.method_calls
+    (workdir / 'hf' / 'README.md').unlink()
+    run(workdir)
+    assert api.upload_folder.call_count == 1
+
+
 def test_curves_are_drawn_where_the_run_has_none(workdir, api):
     (workdir / 'curves.png').unlink()
     run(workdir, dry_run=True)
@@ -187,6 +198,18 @@ def test_a_base_without_a_readable_card_has_no_known_licence(workdir, api, text)
     assert 'license:' not in card.split('---\n')[1]
     # A directory of this machine is no base that the hub knows.
     assert 'base_model' not in card
+
+
+def test_a_directory_that_is_gone_is_no_name_on_the_hub(
+    workdir, api, monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'models' / 'a').mkdir(parents=True)
+    change(workdir, model={'source': 'models/a'})
+    (tmp_path / 'models' / 'a').rmdir()
+    monkeypatch.setattr(push, 'source_directory', mock.Mock(side_effect=AssertionError))
+    run(workdir, dry_run=True)
+    assert 'models/a' not in (workdir / 'hf' / 'README.md').read_text().split('---')[1]
 
 
 @pytest.mark.parametrize('base', ['/home/me/base', '/out/base'])

@@ -113,7 +113,7 @@ def test_the_table_is_that_of_the_rows(file, argument, tmp_path, monkeypatch):
         Job(
             run,
             configs[run.setting]['train']['steps'],
-            *((sweep.split,), '', configs[run.setting], ()),
+            *((sweep.split,), '', '', configs[run.setting], ()),
             saved_rows=tuple(of_runs.pop(run.name)),
         )
         for run in runs

@@ -163,3 +163,9 @@ def test_adapters_of_a_peft_directory_are_the_first_ones(finished, tmp_path):
 def test_a_run_without_adapters_has_none_to_write(finished_run, tmp_path):
     with pytest.raises(ValueError, match=r'--peft writes adapters, and .* none'):
         run_export(finished_run, tmp_path / 'out', peft=True)
+
+
+def test_adapters_are_not_rounded(finished, tmp_path):
+    with pytest.raises(ValueError, match="dtype='bfloat16' would round what adapters"):
+        run_export(finished, tmp_path / 'out', peft=True, dtype='bfloat16')
+    assert not (tmp_path / 'out').exists()

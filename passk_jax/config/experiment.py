@@ -292,6 +292,15 @@ class EvalConfig(SamplingOptions):
     bootstrap_samples: int = count(1, 10**6)
     kept_responses: int = count(0, off=0)
 
+    def splits_due(self, step: int, *, last: int) -> tuple[str, ...]:
+        """Returns the splits to evaluate before a step of a run of ``last`` steps."""
+        at_an_end = step in (0, last)
+        is_due = self.every and (at_an_end or step % self.every == 0)
+        due = (self.split,) if is_due else ()
+        if self.final_split and at_an_end and self.final_split not in due:
+            due += (self.final_split,)
+        return due
+
 
 @section
 class CheckpointConfig:

@@ -28,6 +28,8 @@ from passk_jax.types import Problem
 # The digest already identifies the problems, whatever directory they are in.
 # The batch changes only rounding.
 _MAY_DIFFER = 'data.dir', 'eval.batch_size'
+# Bytes of a file's name. Systems take 255; a suffix and a temporary name need the rest.
+_LONGEST = 200
 
 
 def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
@@ -35,7 +37,11 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
     changed = ''.join(f'_{key}={value}' for key, value in flags.items())
     # An argument of a config file may be a path.
     changed = changed.replace('%', '%25').replace('/', '%2F')
-    return f'{split}_step_{step:08d}{changed}'
+    name = f'{split}_step_{step:08d}{changed}'.encode()
+    if len(name) > _LONGEST:
+        digest = hashlib.sha256(name).hexdigest()[:16]
+        name = name[: _LONGEST - 17] + f'_{digest}'.encode()
+    return name.decode(errors='ignore')
 
 
 def digest_of(problems: Iterable[Problem]) -> str:

@@ -243,15 +243,16 @@ def simulate(
     state = builder.state()
     saved = tree_bytes((state.params, state.opt_state)) / (hosts * factors.disk)
     steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
-    counts = {'checkpoint': 1 + steps // assumed.checkpoint.every}
-    if assumed.num_problems and assumed.evaluation.every:
+    counts = {'checkpoint': 1 + math.ceil(steps / assumed.checkpoint.every)}
+    due = [assumed.evaluation.splits_due(x, last=steps) for x in range(steps + 1)]
+    if assumed.num_problems and any(due):
         size, batches = _evaluation_batch(builder, assumed)
         lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)
         sampled = decoded(lengths, *_grid_of(of_sampling, assumed.evaluation, size))
         read = [x * assumed.num_problems / P for x in of_step['prompts']]
         low, high = (batches * x + y for x, y in zip(sampled, read, strict=True))
         besides['evaluation'] = low, high
-        counts['evaluation'] = 1 + steps // assumed.evaluation.every
+        counts['evaluation'] = sum(map(len, due))
     step = sum(x for x, _ in of_step.values()), sum(x for _, x in of_step.values())
     run = tuple(
         steps * step[i] + sum(n * besides[name][i] for name, n in counts.items())

@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from passk_jax.report.panels import Panel, Series
 
@@ -122,15 +122,17 @@ def draw_figure(panels: Sequence[Panel], *, title: str, below: str = '') -> byte
         axes = list(figure.subplots(rows, columns, squeeze=False).flat)
         for ax in axes[len(panels) :]:
             ax.remove()
+        entries: tuple[list[Any], list[Any]] = [], []
         for panel, ax in zip(panels, axes, strict=False):
             ax.set_title(plain(panel.title), **PANEL_TITLE)
             draw_panel(panel, ax)
             # A panel without data has no legend.
             if shared and (legend := ax.get_legend()):
                 legend.remove()
+                entries = ax.get_legend_handles_labels()
         if shared:
             figure.legend(
-                *axes[0].get_legend_handles_labels(),
+                *entries,
                 loc='center',
                 bbox_to_anchor=(0.5, 1 - 0.42 / height),
                 frameon=False,

@@ -20,7 +20,6 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
-from passk_jax import plugins
 from passk_jax.data.pictures import thumbnail
 from passk_jax.errors import InputError
 from passk_jax.models import tokenizer as tokenizers
@@ -28,6 +27,7 @@ from passk_jax.models.tokenizer import Tokenizer
 from passk_jax.runtime import hosts
 from passk_jax.sampling import Ended
 from passk_jax.tasks import Task
+from passk_jax.tasks.judging import check_verdicts
 from passk_jax.types import Problem, Rollouts, Verdicts
 
 
@@ -152,23 +152,13 @@ class Verification:
         verdicts = self._task.verify(
             [self._problems[p] for p in places[0]], [texts[row] for row in rows]
         )
-        _check(verdicts, self._task, len(rows))
+        check_verdicts(verdicts, type(self._task).verify, (len(rows), 1))
         self._keep(
             places,
             rewards=verdicts.rewards[:, 0],
             correct=verdicts.correct[:, 0],
             parsed=[row[0] for row in verdicts.parsed],
             failures={kind: failed[:, 0] for kind, failed in verdicts.failures.items()},
-        )
-
-
-def _check(verdicts: Any, task: Task, count: int) -> None:
-    """Raises InputError unless ``verdicts`` has the shape ``[count, 1]``."""
-    shapes = [np.shape(getattr(verdicts, x, ())) for x in ('rewards', 'correct')]
-    if shapes != [(count, 1)] * 2 or len(verdicts.parsed) != count:
-        raise InputError(
-            f'{plugins.where(type(task).verify)} must return the Verdicts on all '
-            f'responses, of shape {(count, 1)}'
         )
 
 

@@ -1,7 +1,10 @@
 """Records the run and step of an exported model, which ``push`` reads."""
 
+import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
+from typing import Any
 
 from passk_jax.errors import InputError, prefixed
 from passk_jax.files import atomic_write_text, read_json
@@ -12,14 +15,29 @@ RECORD = 'passk_run.json'
 _IDENTITY = ('name', 'seed', 'task', 'model', 'init', 'advantage')
 
 
+@dataclasses.dataclass(frozen=True)
+class ExportRecord:
+    """The record of an export.
+
+    Attributes:
+        step: the step of its weights.
+        is_local: whether ``model.source`` of the run was a directory, which a name such
+            as ``models/smollm2`` does not tell from a name on the hub.
+    """
+
+    step: int
+    is_local: bool
+
+
 def write_record(directory: pathlib.Path, workdir: pathlib.Path, *, step: int) -> None:
     """Writes the step and the run's config into the directory of an export."""
-    record = {'step': step, 'config': read_json(config_file(workdir))}
+    config = read_json(config_file(workdir))
+    record = {'step': step, 'is_local': _is_local(config), 'config': config}
     atomic_write_text(directory / RECORD, json.dumps(record, indent=2) + '\n')
 
 
-def read_step(directory: pathlib.Path, workdir: pathlib.Path) -> int:
-    """Returns the step of an export.
+def read_record(directory: pathlib.Path, workdir: pathlib.Path) -> ExportRecord:
+    """Returns the record of an export.
 
     Raises:
         InputError: ``directory`` is no export, or it is an export of another run.
@@ -40,4 +58,11 @@ def read_step(directory: pathlib.Path, workdir: pathlib.Path) -> int:
             raise InputError('it has no config')
         if changed := [x for x in _IDENTITY if then.get(x) != now.get(x)]:
             raise InputError(f'it is from another run than {workdir}: {changed} differ')
-    return record['step']
+    # Exports of earlier versions do not say whether the source was a directory.
+    is_local = record.get('is_local', _is_local(then))
+    return ExportRecord(record['step'], is_local is not False)
+
+
+def _is_local(config: Mapping[str, Any]) -> bool:
+    source = config.get('model', {}).get('source', '')
+    return bool(source) and pathlib.Path(source).expanduser().is_dir()

@@ -45,12 +45,7 @@ _LONGEST_NAME = 200
 
 def splits_due(config: ExperimentConfig, step: int) -> tuple[str, ...]:
     """Returns the splits to evaluate before this step."""
-    every, final_split = config.eval.every, config.eval.final_split
-    at_an_end = step in (0, config.train.steps)
-    due = [config.eval.split] if every and (at_an_end or step % every == 0) else []
-    if final_split and at_an_end and final_split not in due:
-        due.append(final_split)
-    return tuple(due)
+    return config.eval.splits_due(step, last=config.train.steps)
 
 
 def may_differ(config: ExperimentConfig) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     """Copies the warm start of another run; returns False if it has none yet.
 
     Also copies the evaluations before step 0, if the other run has them and both runs
-    evaluate in the same way. The caller holds the lock of ``job``.
+    evaluate the same policy in the same way. The caller holds the lock of ``job``.
 
     Raises:
         OSError: copying failed; the partial copy is removed.
@@ -119,7 +119,8 @@ def copy_warm_start(job: Job, other: Job) -> bool:
     except OSError:
         shutil.rmtree(target, ignore_errors=True)
         raise
-    if job.config['eval'] == other.config['eval']:
+    same_policy = job.first_policy == other.first_policy
+    if same_policy and job.config['eval'] == other.config['eval']:
         with contextlib.suppress(OSError, ValueError):
             for split in job.splits:
                 known_evaluations.copy_first(

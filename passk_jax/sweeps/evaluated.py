@@ -1,7 +1,7 @@
 """Checks evaluations before a table pairs them.
 
 A run must have exactly one evaluation of each split before its first step and after its
-last. Runs that share seed and warm start must have equal evaluations before the first
+last. Runs that share seed and first policy must have equal evaluations before the first
 step, because the same policy and the same random keys give the same responses.
 """
 
@@ -38,7 +38,7 @@ def check_same_start(job: Job, rows: Mapping[str, Sequence[Row]], jobs: Sequence
             has other metrics before its first step.
     """
     for other in jobs:
-        same = job.warm_start and other.warm_start == job.warm_start
+        same = job.first_policy and other.first_policy == job.first_policy
         same = same and other.config['eval'] == job.config['eval']
         if not same or other.name not in rows or other.name == job.name:
             continue

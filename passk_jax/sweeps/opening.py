@@ -39,6 +39,7 @@ class Job:
         steps: the number of training steps.
         splits: the splits of its last evaluation.
         warm_start: a key that runs with the same warm start share; ``''``: none.
+        first_policy: the same, of runs with the same policy before their first step.
         config: the resolved configuration, as JSON values.
         may_differ: keys that may change when the run is resumed.
         saved_rows: its evaluations, if they are saved; see ``saved_results.py``.
@@ -49,6 +50,7 @@ class Job:
     steps: int
     splits: tuple[str, ...]
     warm_start: str
+    first_policy: str
     config: Mapping[str, Any]
     may_differ: tuple[str, ...]
     saved_rows: tuple[Row, ...] = ()
@@ -82,11 +84,13 @@ def _open(run: Run, sweep: Sweep) -> Job:
         if has_begun(run.directory):
             _check_same(run, config)
             check_files(run.directory, sources)
+    warm_start = _warm_start(config)
     return Job(
         run,
         config.train.steps,
         splits,
-        _warm_start(config),
+        warm_start,
+        warm_start and json.dumps([warm_start, *_changes_the_base(config)]),
         _as_json(config),
         may_differ(config),
         sources=sources,
@@ -131,3 +135,12 @@ def _warm_start(config: ExperimentConfig) -> str:
     decides['model'] = values['model'] | without
     decides['max_response_tokens'] = config.sampling.max_response_tokens
     return json.dumps(decides, sort_keys=True)
+
+
+def _changes_the_base(config: ExperimentConfig) -> tuple[str, str]:
+    """Returns what makes the first policy differ from its warm start.
+
+    New adapters change nothing; published ones do, and rounding of the base.
+    """
+    model = config.model
+    return (model.lora.source, model.frozen_dtype) if model.lora.rank else ('', '')

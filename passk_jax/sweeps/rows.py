@@ -23,3 +23,24 @@ def read_rows(path: pathlib.Path) -> list[Row]:
     """
     with gzip.open(path, 'rt', encoding='utf-8') as lines:
         return [parse_json(line) for line in lines]
+
+
+def join_stages(rows: Sequence[Row]) -> list[Row]:
+    """Returns rows in which the steps of a later stage continue those of the earlier.
+
+    The stages of an arm and a seed are runs, whose rows follow one another. The first
+    evaluations of a later stage are left out: the earlier stage ended with that policy.
+
+    >>> stage = lambda run: [dict(arm='a', seed=0, run=run, step=n) for n in (0, 5)]
+    >>> [(row['run'], row['step']) for row in join_stages([*stage('1'), *stage('2')])]
+    [('1', 0), ('1', 5), ('2', 10)]
+    """
+    ends: dict[tuple[str, int], dict[str, int]] = {}
+    joined = []
+    for row in rows:
+        runs = ends.setdefault((row['arm'], row['seed']), {})
+        runs[row['run']] = max(row['step'], runs.get(row['run'], 0))
+        earlier = sum(steps for run, steps in runs.items() if run != row['run'])
+        if row['step'] or not earlier:
+            joined.append({**row, 'step': earlier + row['step']})
+    return joined

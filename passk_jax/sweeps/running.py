@@ -91,9 +91,9 @@ class Runner:
         """Runs until no run is running and none can be started.
 
         Returns:
-            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (by a signal, after saving)
-            or ``'waiting'`` (not started: its previous stage is not done, or the
-            sweep was stopped first).
+            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (by a signal, after saving,
+            or before it began) or ``'waiting'`` (not started, because its previous
+            stage is not done).
         """
         for job in self._jobs:
             job.run.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -105,8 +105,16 @@ class Runner:
                     self._start_what_can()
                 self._display.show(self._lines)
                 if not self._children and not self._elsewhere:
-                    return self._state
+                    return self._ended()
                 time.sleep(POLL_SECONDS)
+
+    def _ended(self) -> dict[str, str]:
+        """Returns the states, in which what a signal left waiting is stopped."""
+        unstarted = 'stopped' if self._stop_requested else 'waiting'
+        return {
+            name: unstarted if state == 'waiting' else state
+            for name, state in self._state.items()
+        }
 
     @contextlib.contextmanager
     def _ending_with_children(self) -> Iterator[None]:
@@ -154,11 +162,15 @@ class Runner:
             code = child.process.returncode
             if code == 0 and directories.is_done(job):
                 self._set(job, 'done')
-            elif code == EXIT_PREEMPTED:
+            elif code == EXIT_PREEMPTED or self._was_stopped_early(code):
                 self._set(job, 'stopped')
             else:
                 self._set(job, 'failed')
                 self._tell_why(job, code)
+
+    def _was_stopped_early(self, code: int) -> bool:
+        """Returns whether our signal ended a run that could not save yet."""
+        return self._stop_requested and code == -signal.SIGTERM
 
     def _set(self, job: Job, state: str) -> None:
         self._state[job.name] = state

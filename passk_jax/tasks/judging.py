@@ -5,6 +5,7 @@ at one of millions of responses must not end a run, which would meet it again wh
 resumed.
 """
 
+import dataclasses
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,8 @@ from passk_jax.errors import InputError
 from passk_jax.types import Problem, Verdict, Verdicts
 from passk_jax.verifiers.pool import CRASH
 
+Shape = tuple[int, int]
+"""Problems and responses to each."""
 Judge = Callable[[list[Problem], list[str]], list[Verdict]]
 """A function that judges responses, each with its problem."""
 
@@ -109,12 +112,39 @@ def checked(value: Any, verdict: Callable[..., Verdict]) -> Verdict:
             f'{plugins.where(verdict)} returned {value!r}; it must return a '
             'Verdict(correct, parsed, error) of a bool, a text and a text or None'
         )
-    return value
+    if isinstance(value.correct, bool):
+        return value
+    return dataclasses.replace(value, correct=bool(value.correct))
 
 
-def shape_of(
-    problems: Sequence[Problem], responses: Sequence[Sequence[str]]
-) -> tuple[int, int]:
+def check_verdicts(value: Any, verify: Callable[..., Verdicts], shape: Shape) -> None:
+    """Checks shapes and types of verdicts on ``[P, N]`` responses.
+
+    Raises:
+        InputError: rewards are no numbers, ``correct`` has other values than bools, or
+            an answer is no text. The message has the name of ``verify``.
+    """
+    if not isinstance(value, Verdicts):
+        problem = f'a {type(value).__name__}'
+    elif any(np.shape(x) != shape for x in (value.rewards, value.correct)) or (
+        [len(row) for row in value.parsed] != [shape[1]] * shape[0]
+    ):
+        problem = 'other shapes'
+    elif np.asarray(value.rewards).dtype.kind not in 'buif':
+        problem = f'rewards of type {np.asarray(value.rewards).dtype}'
+    elif np.asarray(value.correct).dtype != bool:
+        problem = f'correct of type {np.asarray(value.correct).dtype}'
+    elif others := [x for row in value.parsed for x in row if not isinstance(x, str)]:
+        problem = f'the answer {others[0]!r}'
+    else:
+        return
+    raise InputError(
+        f'{plugins.where(verify)} returned {problem}; it must return the Verdicts on '
+        f'all responses, of shape {shape}: numbers, bools, and texts'
+    )
+
+
+def shape_of(problems: Sequence[Problem], responses: Sequence[Sequence[str]]) -> Shape:
     """Returns (P, N); ValueError unless each of P problems has N responses."""
     shape = len(problems), len(responses[0]) if len(responses) else 0
     if [len(row) for row in responses] != [shape[1]] * shape[0]:

@@ -37,7 +37,7 @@ from passk_jax.tasks.abilities import (
     LengthCheck,
 )
 from passk_jax.tasks.enigmata.task import EnigmataTask
-from passk_jax.tasks.judging import shape_of
+from passk_jax.tasks.judging import check_verdicts, shape_of
 from passk_jax.tasks.maze.task import MazeTask
 from passk_jax.tasks.task import (
     GENERATED,
@@ -233,10 +233,12 @@ class MixtureTask(Task):
         for row, problem in enumerate(problems):
             rows_of[part_of(problem.category)].append(row)
         for name, rows in rows_of.items():
-            verdicts = self.parts[name].verify(
+            part = self.parts[name]
+            verdicts = part.verify(
                 [_unwrapped(problems[row]) for row in rows],
                 [responses[row] for row in rows],
             )
+            check_verdicts(verdicts, type(part).verify, (len(rows), shape[1]))
             rewards[rows], correct[rows] = verdicts.rewards, verdicts.correct
             for row, answers in zip(rows, verdicts.parsed, strict=True):
                 parsed[row] = answers

@@ -94,7 +94,9 @@ class PicturedTask(Task):
 
     def _files(self, data_dir: str) -> list[str]:
         name = self.params.file
-        if name.startswith('hf://'):
+        is_remote = name.startswith(('hf://', 'tfds://'))
+        # A path may have brackets, which glob takes for a choice.
+        if is_remote or records.located(name, data_dir).is_file():
             return [name]
         root = pathlib.Path(data_dir).expanduser()
         pattern = str(pathlib.Path(name).expanduser())

@@ -198,8 +198,17 @@ def _json(text: str, file: pathlib.Path) -> tuple[str, Records]:
     return 'line', _number([value])
 
 
+# Fields that describe a whole file.
+_ABOUT = ('version', 'name', 'title', 'description', 'license', 'split', 'source')
+
+
 def _check_record(value: Mapping[str, Any], file: pathlib.Path) -> None:
-    """Raises ValueError if an object has the rows in one of its fields."""
+    """Raises ValueError if an object has the rows in one of its fields.
+
+    A record with a text, such as its prompt, may have a list of objects besides.
+    """
+    if any(isinstance(x, str) and name not in _ABOUT for name, x in value.items()):
+        return
     for name, rows in value.items():
         has_rows = isinstance(rows, list) and rows and isinstance(rows[0], Mapping)
         if has_rows and 'role' not in rows[0] and 'from' not in rows[0]:

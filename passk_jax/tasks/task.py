@@ -13,7 +13,7 @@ from passk_jax import plugins
 from passk_jax.data.problems import check_problem
 from passk_jax.errors import InputError
 from passk_jax.tasks import records
-from passk_jax.tasks.judging import judge_singly, judge_together
+from passk_jax.tasks.judging import check_verdicts, judge_singly, judge_together
 from passk_jax.tasks.picture_fields import picture_digests
 from passk_jax.types import Problem, Verdict, Verdicts
 
@@ -240,7 +240,8 @@ def _try_verdict(task: Task, problem: Problem) -> None:
             # It would take an error for a wrong response.
             judge_singly(task.verdict)([problem], [''])
         else:
-            task.verify([problem], [['']])
+            verdicts = task.verify([problem], [['']])
+            check_verdicts(verdicts, type(task).verify, (1, 1))
     except InputError:
         raise
     # A user's function may raise anything.

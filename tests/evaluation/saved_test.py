@@ -42,6 +42,17 @@ def test_a_name_says_what_was_changed_and_no_two_are_equal():
     assert not any('/' in name for name in names)
 
 
+@pytest.mark.parametrize('letter', ['a', 'ä', '💡'])
+def test_a_long_name_can_be_written_and_no_two_are_equal(letter, tmp_path):
+    tasks = letter * 300, letter * 301
+    names = [saved.name_of('test', 5, {'task': task, 'top_k': 2}) for task in tasks]
+    assert len({*names}) == 2
+    for name in names:
+        assert name.startswith(f'test_step_00000005_task={letter * 30}')
+        saved.write(tmp_path / name, ROWS, {})
+        assert saved.read(tmp_path / name)[0] == ROWS
+
+
 def test_the_same_settings_are_there_wherever_the_problems_lie(path):
     assert saved.is_there(path, SETTINGS)
     moved = SETTINGS | {'data': SETTINGS['data'] | {'dir': '/b'}}

@@ -182,7 +182,10 @@ class Launcher:
             options.append('--storage=runs')
         return [*options, *SLICE]
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen:
+    def start(
+        self, *arguments: str, by: tuple[str, ...] = (), **environment: str
+    ) -> subprocess.Popen:
+        """Starts the script, or ``by`` with the script as its first argument."""
         environment = {
             'PATH': f'{self.place}/bin:{os.environ["PATH"]}',
             'FAKES': str(self.place),
@@ -192,7 +195,7 @@ class Launcher:
         } | environment
         adopting = [sys.executable, '-ISsc', _ADOPT_ORPHANS]
         return subprocess.Popen(
-            [*adopting, self.code / 'launch_tpu.sh', *arguments],
+            [*adopting, *by, self.code / 'launch_tpu.sh', *arguments],
             cwd=self.place,
             env=os.environ | environment,
             stdout=subprocess.PIPE,
@@ -200,9 +203,11 @@ class Launcher:
             text=True,
         )
 
-    def __call__(self, *arguments: str, **environment: str) -> Any:
+    def __call__(
+        self, *arguments: str, by: tuple[str, ...] = (), **environment: str
+    ) -> Any:
         """Runs the script to its end; gives it back with ``returncode`` and texts."""
-        process = self.start(*arguments, **environment)
+        process = self.start(*arguments, by=by, **environment)
         out, error = process.communicate(timeout=120)
         return subprocess.CompletedProcess(arguments, process.returncode, out, error)
 

@@ -1,5 +1,6 @@
 """The local backend starts, follows, signals and ends its processes; loop restarts."""
 
+import shutil
 import signal
 import time
 
@@ -25,6 +26,7 @@ NASTY = (
     'ä€',
 )
 TRAIN = ('--config=configs/maze_tiny.py', '--workdir=runs/a')
+BASH = shutil.which('bash')
 
 
 @pytest.fixture
@@ -141,6 +143,31 @@ def test_status_logs_and_stop_find_the_run(launcher):
     assert process.returncode == 42
     assert 'not running' in launcher(*options['status']).stdout
     assert 'the trainer begins' in launcher(*options['logs']).stdout
+
+
+def test_a_number_that_an_ended_run_left_is_no_run(launcher):
+    logs = launcher.place / 'logs'
+    logs.mkdir()
+    # In a container, a launcher often has the number of the one before.
+    line = f'echo $$ > {logs}/launcher.pid; exec "$0" "$@"'
+    ended = launcher(*run(launcher), by=(BASH, '-c', line))
+    assert ended.returncode == 0, ended.stderr
+    command = (logs / 'launcher.pid').read_text().partition('\n')[2]
+    assert command
+    # Another launcher has the number of one that has ended.
+    launcher.statuses('wait')
+    process = begin(launcher, *run(launcher, '--processes=2'), count=2)
+    (logs / 'launcher.pid').write_text(f'{process.pid}\n{command}')
+    assert 'not running' in launcher(*launcher.options('status', 'local')).stdout
+    process.terminate()
+    process.communicate(timeout=30)
+
+
+def test_bash_may_be_told_the_name_alone(launcher):
+    line = 'cd "${0%/*}" && exec bash "${0##*/}" "$@"'
+    ended = launcher(*run(launcher, command='loop'), by=(BASH, '-c', line))
+    assert ended.returncode == 0, ended.stderr
+    assert len(launcher.trained()) == 1
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,29 @@ def test_a_run_adds_up(planned):
     assert 'evaluation' not in without.besides
 
 
+@pytest.mark.parametrize(
+    ('changes', 'evaluations', 'saves'),
+    [
+        # Of 40 steps: at 0, 16, 32 and 40.
+        ({'every': 16, 'final_split': ''}, 4, 4),
+        ({'every': 16, 'split': 'validation', 'final_split': 'test'}, 6, 4),
+        ({'every': 0, 'final_split': 'test'}, 2, 3),
+    ],
+)
+def test_what_ends_a_run_is_counted(changes, evaluations, saves, planned):
+    config, builder, analyses = planned
+    every = {4: 16, 3: 20}[saves]
+    config = dataclasses.replace(
+        config,
+        eval=dataclasses.replace(config.eval, **changes),
+        checkpoint=dataclasses.replace(config.checkpoint, every=every),
+    )
+    result = simulation.simulate(builder, analyses, assume(config, num_problems=100))
+    besides = {name: x[0] for name, x in result.besides.items()}
+    want = 40 * result.step[0] + evaluations * besides['evaluation']
+    assert result.run[0] == pytest.approx(want + saves * besides['checkpoint'])
+
+
 def test_short_responses_cost_less_in_both(planned):
     config, builder, analyses = planned
     full = simulation.simulate(builder, analyses, assume(config))

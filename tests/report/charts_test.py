@@ -220,7 +220,11 @@ def test_a_legend_that_all_panels_share_stands_once(monkeypatch):
     one, other = (Panel('t', 'x', (_series([1, 2], y),)) for y in ([0, 1], [1, 0]))
     charts.draw_figure([one, other], title='a')
     charts.draw_figure([one, Panel('bare', 'x', ())], title='a')
-    (shared,), apart = legends
+    # A panel that has no values yet has no legend from which to take it.
+    empty = Panel('t', 'x', (_series([], []),))
+    charts.draw_figure([empty, one], title='a')
+    (shared,), apart, (behind,) = legends
+    assert [text.get_text() for text in behind.get_texts()] == ['a']
     assert [text.get_text() for text in shared.get_texts()] == ['a']
     assert apart == []
 

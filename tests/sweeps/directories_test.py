@@ -23,7 +23,7 @@ def make_job(root: pathlib.Path, name: str = 'a_seed0', **changes) -> Job:
     run = Run(name=name, directory=directory, **(values | changes))
     splits = ('validation', 'test')
     config = {'init': {}, 'eval': {}}
-    return Job(run, 4, splits, f'w{run.seed}', config=config, may_differ=())
+    return Job(run, 4, splits, *[f'w{run.seed}'] * 2, config=config, may_differ=())
 
 
 def write_rows(job: Job, *rows: dict) -> None:
@@ -139,6 +139,10 @@ def test_the_evaluations_before_step_0_come_with_a_warm_start(tmp_path):
     other = dataclasses.replace(other, config={'init': {}, 'eval': {'top_p': 0.9}})
     assert directories.copy_warm_start(other, maker)
     assert KnownEvaluations(other.run.directory, 0).get(0, 'validation') is None
+    # So does one whose adapters change the policy.
+    changed = dataclasses.replace(make_job(tmp_path, 'c_seed0'), first_policy='rounded')
+    assert directories.copy_warm_start(changed, maker)
+    assert KnownEvaluations(changed.run.directory, 0).get(0, 'validation') is None
 
 
 def test_a_run_that_has_begun_makes_no_warm_start(tmp_path):

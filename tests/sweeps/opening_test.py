@@ -57,7 +57,24 @@ def test_what_decides_the_bits_of_a_warm_start_decides_who_shares_it(tmp_path):
     assert later[: len(same)] == [first] * len(same)
     assert len({first, *later[len(same) :]}) == 1 + len(different)
     (job,) = opened(tmp_path, {'init.kind': 'scratch'})
-    assert job.warm_start == ''
+    assert job.warm_start == job.first_policy == ''
+
+
+def test_adapters_begin_with_the_policy_of_the_warm_start_unless_they_change_it(
+    tmp_path,
+):
+    new = {'rank': 2, 'alpha': 4.0, 'targets': ('q_proj',)}
+    new = {f'model.lora.{name}': value for name, value in new.items()}
+    jobs = opened(
+        tmp_path,
+        *({}, new, new | {'model.lora.rank': 3}),
+        *(new | {'model.lora.source': 'a'}, new | {'model.lora.source': 'b'}),
+        new | {'model.frozen_dtype': 'bfloat16'},
+    )
+    assert len({job.warm_start for job in jobs}) == 1
+    first, *later = (job.first_policy for job in jobs)
+    assert later[:2] == [first] * 2
+    assert len({first, *later[2:]}) == 4
 
 
 def test_runs_of_two_seeds_share_nothing(tmp_path):

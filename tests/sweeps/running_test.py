@@ -142,8 +142,22 @@ def test_a_run_that_starts_as_the_sweep_is_told_to_stop_is_told_too(
     monkeypatch.setattr(running.subprocess, 'Popen', start)
     code = 'import time; time.sleep(60)'
     states, output = run([job_of(tmp_path)], code, monkeypatch)
-    assert states == {'a_seed0': 'failed'}
-    assert 'SIGTERM' in output
+    assert states == {'a_seed0': 'stopped'}
+    assert 'failed' not in output
+
+
+def test_what_a_signal_leaves_waiting_is_stopped(tmp_path, monkeypatch):
+    jobs = [job_of(tmp_path, name) for name in ('a_seed0', 'b_seed0')]
+    elsewhere = [directories.Lock(job) for job in jobs]
+    assert all(lock.acquire() for lock in elsewhere)
+    monkeypatch.setattr(
+        running.time, 'sleep', lambda _: os.kill(os.getpid(), signal.SIGTERM)
+    )
+    states, output = run(jobs, 'sys.exit(3)', monkeypatch)
+    for lock in elsewhere:
+        lock.release()
+    assert states == {'a_seed0': 'stopped', 'b_seed0': 'stopped'}
+    assert 'started' not in output
 
 
 def test_where_the_maker_of_a_warm_start_fails_another_makes_it(tmp_path, monkeypatch):

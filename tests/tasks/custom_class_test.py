@@ -197,5 +197,6 @@ def test_a_verdict_is_tried_before_a_run(returned, message, elsewhere):
 
 def test_a_verdict_of_numpy_is_one():
     verdict = Verdict(np.bool_(True), 'a', None)
-    assert checked(verdict, len) is verdict
+    assert checked(verdict, len) == Verdict(True, 'a', None)
+    assert checked(verdict, len).correct is True
     assert Problem(0, 'a', {}, 'b').turns == ()

@@ -1,10 +1,11 @@
 """A response on which a verdict fails is wrong alone; a broken verifier ends a run."""
 
+import numpy as np
 import pytest
 
 from passk_jax.errors import InputError
-from passk_jax.tasks.judging import judge_together
-from passk_jax.types import Problem, Verdict
+from passk_jax.tasks.judging import check_verdicts, judge_together
+from passk_jax.types import Problem, Verdict, Verdicts
 
 
 def test_a_response_whose_verdict_fails_is_wrong_and_counted_alone(caplog):
@@ -19,6 +20,32 @@ def test_a_response_whose_verdict_fails_is_wrong_and_counted_alone(caplog):
     assert verdicts.failures['crashes'].tolist() == [[False, True], [False, False]]
     assert 'wrong, because its verdict failed' in caplog.text
     assert 'IndexError' in caplog.text
+
+
+@pytest.mark.parametrize(
+    ('changes', 'words'),
+    [
+        ({'correct': np.array([[0.3, 1.0]])}, 'correct of type float64'),
+        ({'correct': np.array([[0, 1]])}, 'correct of type int64'),
+        ({'correct': np.array([True, False])}, 'other shapes'),
+        ({'rewards': np.array([['0', '1']])}, 'rewards of type <U1'),
+        ({'rewards': np.zeros((1, 3))}, 'other shapes'),
+        ({'parsed': [['a', None]]}, 'the answer None'),
+        ({'parsed': [['a', 1]]}, 'the answer 1'),
+        ({'parsed': [['a']]}, 'other shapes'),
+        ({'parsed': []}, 'other shapes'),
+    ],
+)
+def test_verdicts_of_other_types_are_refused(changes, words):
+    def verify(problems, responses): ...
+
+    correct = np.array([[False, True]])
+    values = {'rewards': [[0, 1]], 'correct': correct, 'parsed': [['a', '']]}
+    check_verdicts(Verdicts(**values), verify, (1, 2))
+    with pytest.raises(InputError, match=f'verify.* returned {words}; it must return'):
+        check_verdicts(Verdicts(**values | changes), verify, (1, 2))
+    with pytest.raises(InputError, match='returned a list'):
+        check_verdicts([], verify, (1, 2))
 
 
 def test_a_verifier_that_does_not_work_ends_the_run():

@@ -169,6 +169,20 @@ def test_the_files_of_the_hub_have_the_bytes_of_pictures(tmp_path):
     assert problem.images == (raw,)
 
 
+def test_a_path_may_have_brackets(name, tmp_path):
+    folder = tmp_path / 'data [v1]'
+    folder.mkdir()
+    toy.write(folder)
+    task = tasks.make_task(name, toy.PARAMS | {'file': 'data [v1]/records.jsonl'})
+    assert len(task.source('test', data_dir=str(tmp_path))) == 2
+
+
+def test_a_data_set_of_tfds_may_be_named(name, tmp_path):
+    task = tasks.make_task(name, toy.PARAMS | {'file': 'tfds://none/1.0.0/test'})
+    with pytest.raises(ValueError, match=r'none/1\.0\.0'):
+        task.source('test', data_dir=str(tmp_path))
+
+
 def test_a_file_that_cannot_be_used_is_named(name, tmp_path):
     task = tasks.make_task(name, toy.PARAMS)
     with pytest.raises(ValueError, match=r"records.jsonl' is absent: .*(MATH-V|MMMU)"):

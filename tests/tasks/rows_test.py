@@ -83,6 +83,15 @@ def test_a_single_record_is_read_in_one_line_or_in_many(tmp_path):
         assert rows.read(tmp_path / 'a.json')[1] == [(1, row)]
 
 
+def test_a_single_record_may_have_a_list_of_objects(tmp_path):
+    record = {'prompt': '2+2?', 'tests': [{'input': '1', 'output': '2'}]}
+    (tmp_path / 'a.jsonl').write_text(json.dumps(record) + '\n')
+    assert [row for _, row in rows.read(tmp_path / 'a.jsonl')[1]] == [record]
+    (tmp_path / 'a.json').write_text(json.dumps({'version': '1', 'data': [record]}))
+    with pytest.raises(ValueError, match="write the list in its field 'data'"):
+        rows.read(tmp_path / 'a.json')
+
+
 def test_a_directory_that_save_to_disk_wrote_is_read(tmp_path):
     for part in range(2):
         file = tmp_path / f'data-0000{part}-of-00002.arrow'
