@@ -117,8 +117,6 @@ def main(
     setup = _make_setup(config, model)
     about, seen = _about(path, config, model, step=step, more_tasks=bool(more_tasks))
     about |= {'split': split}
-    if max_response_tokens is not None:
-        about['max_response_tokens'] = max_response_tokens
     plans, step = {}, about['step']
     for name, other in (more_tasks or {'': None}).items():
         flags = {'task': name} | changes if name else changes
@@ -141,8 +139,8 @@ def main(
         return
     name = saved.name_of(split, step, {'task': ','.join(more_tasks)} | changes)
     table = _table(plans)
-    atomic_write_text(directory / f'{name}.md', table)
     print(table, end='')
+    atomic_write_text(directory / f'{name}.md', table)
 
 
 def _opened(
@@ -205,7 +203,9 @@ def _about(
         step, seen = 0, (frozenset(), False)
         identity = broadcast(lambda: digest_weights(model))
     about = {'step': step, 'checkpoint': identity}
-    return about | {'eval': dataclasses.asdict(config.eval)}, seen
+    about |= {'eval': dataclasses.asdict(config.eval), 'seed': config.seed}
+    about['max_response_tokens'] = config.sampling.max_response_tokens
+    return about, seen
 
 
 def _plan(

@@ -120,7 +120,8 @@ def train(
             preempted = guard.interrupted() or not evaluate_due(
                 verbs, weights.merged, splits, log, step, stop=guard.interrupted
             )
-            if preempted or step == last or step % config.checkpoint.every == 0:
+            due = splits_due(config, step)
+            if preempted or config.checkpoint.is_due(step, last=last, evaluated=due):
                 log.begin('checkpoint', step)
                 meta |= {'step': step, 'digests': log.digests(step)}
                 checkpoints.save(
@@ -238,7 +239,7 @@ def evaluate_due(
     begin()
     for split in due:
         result = log.known_evaluation(step, split) or verbs.evaluate(
-            params, splits[split], split=split, step=step, stop=stop, on_batch=begin
+            params, splits[split], split=split, step=step, stop=stop, on_progress=begin
         )
         if result is None:
             return False
@@ -349,7 +350,7 @@ def make_log(config: ExperimentConfig, workdir: pathlib.Path, start: int) -> Run
         name=config.name,
         steps=config.train.steps,
         start=start,
-        k=config.advantage.k,
+        ks={stage.config.advantage.k for stage in configs.stages_of(config)},
         mask_truncated=config.loss.mask_truncated,
         settings=configs.to_dict(config),
     )

@@ -134,7 +134,7 @@ def test_every_split_is_evaluated_with_its_name(setup):
     for call, split in ((first, 'validation'), (second, 'test')):
         # The watchdog's time is that of a batch.
         log.begin.reset_mock()
-        call.kwargs['on_batch']()
+        call.kwargs['on_progress']()
         log.begin.assert_called_once_with('evaluate', 0)
         assert (call.kwargs['split'], call.kwargs['step']) == (split, 0)
         batches = call.args[1]
@@ -168,7 +168,7 @@ def test_the_log_counts_as_the_run_does(setup, tmp_path):
     with mock.patch.object(train, 'RunLog') as log:
         train.make_log(setup.config, tmp_path, 2)
     got = log.call_args.kwargs
-    assert (got['k'], got['mask_truncated'], got['start']) == (3, True, 2)
+    assert (got['ks'], got['mask_truncated'], got['start']) == ({3}, True, 2)
 
 
 @pytest.mark.parametrize('kl_coef', [0.0, 0.03])

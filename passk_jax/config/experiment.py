@@ -5,7 +5,7 @@ or their section, never the whole configuration.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from passk_jax.config.learning_config import LossConfig, OptimizerConfig
@@ -311,13 +311,22 @@ class CheckpointConfig:
         keep: number of the newest checkpoints to keep.
         keep_every: also keeps checkpoints whose step is a multiple of this; 0: none.
         keep_best: also keeps the checkpoint with the largest value of this metric of an
-            evaluation, ``'<split>/<metric>'``; ``''``: none.
+            evaluation, ``'<split>/<metric>'``, and saves wherever it is evaluated;
+            ``''``: none.
     """
 
     every: int = count(1)
     keep: int = count(1)
     keep_every: int = count(0, off=0)
     keep_best: str = dataclasses.field(metadata={'off': ''})
+
+    def is_due(self, step: int, *, last: int, evaluated: Collection[str]) -> bool:
+        """Returns whether to save before a step of a run of ``last`` steps.
+
+        ``evaluated``: the splits that are evaluated there.
+        """
+        is_best = self.keep_best.partition('/')[0] in evaluated
+        return step == last or step % self.every == 0 or is_best
 
 
 @section

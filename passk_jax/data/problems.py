@@ -1,5 +1,7 @@
 """Checks that what a source returned is a problem, before anything reads its parts."""
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,8 @@ _NUM_IDS = 2**31
 
 def check_problem(problem: Any, source: str) -> None:
     """Checks the types of a problem's fields, and the range of its id.
+
+    The data must be JSON values without infinity, because runs write them.
 
     Args:
         problem: what the source returned.
@@ -36,3 +40,21 @@ def check_problem(problem: Any, source: str) -> None:
             f'{source} returned a problem with id={problem.id}, which must lie in '
             f'[0, {_NUM_IDS})'
         )
+    try:
+        json.dumps(dict(problem.data))
+    except (TypeError, ValueError, RecursionError) as error:
+        message = f'{source} returned a problem whose data are no JSON: {error}'
+        raise InputError(message) from error
+    if _has_infinity(problem.data):
+        raise InputError(
+            f'{source} returned problem {problem.id}, whose data have an infinite '
+            'number: JSON has none'
+        )
+
+
+def _has_infinity(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_has_infinity(x) for x in value.values())
+    if isinstance(value, list | tuple):
+        return any(_has_infinity(x) for x in value)
+    return isinstance(value, float) and math.isinf(value)

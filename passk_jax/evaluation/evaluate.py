@@ -41,6 +41,10 @@ class EvaluationResult(NamedTuple):
     records: list[Record]
 
 
+class _StoppedError(Exception):
+    """``stop`` ended an evaluation."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Evaluate:
     """The verb ``evaluate(params, batches, split=split, step=step)``.
@@ -69,7 +73,7 @@ class Evaluate:
         split: str,
         step: int,
         stop: Callable[[], bool],
-        on_batch: Callable[[], None] = ...,
+        on_progress: Callable[[], None] = ...,
     ) -> EvaluationResult | None: ...
 
     def __call__(
@@ -80,7 +84,7 @@ class Evaluate:
         split: str,
         step: int,
         stop: Callable[[], bool] = lambda: False,
-        on_batch: Callable[[], None] = lambda: None,
+        on_progress: Callable[[], None] = lambda: None,
     ) -> EvaluationResult | None:
         """Samples responses to every problem and verifies them.
 
@@ -91,12 +95,19 @@ class Evaluate:
             batches: the split's problems in order.
             split: the split's name.
             step: the training step of these parameters.
-            stop: called before every batch; ``True`` stops the evaluation.
-            on_batch: called before every batch that is evaluated.
+            stop: called before every batch and whenever responses have ended; ``True``
+                stops the evaluation.
+            on_progress: called in the same places if the evaluation goes on.
 
         Returns:
             Metrics and records; ``None`` if ``stop`` returned ``True``.
         """
+
+        def go_on() -> None:
+            if stop():
+                raise _StoppedError
+            on_progress()
+
         config = self.config
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
         total = batches.num_problems * config.num_responses
@@ -110,10 +121,11 @@ class Evaluate:
             silent_seconds=_SILENT_SECONDS,
         ) as progress:
             for batch, valid in batches:
-                if stop():
+                try:
+                    go_on()
+                    sampled = self.sample(params, batch, key=key, on_progress=go_on)
+                except _StoppedError:
                     return None
-                on_batch()
-                sampled = self.sample(params, batch, key=key)
                 responses = self.sample.verify(sampled, step=step)
                 for kind, failed in responses.verdicts.failures.items():
                     failures[kind] += int(failed[:valid].sum())

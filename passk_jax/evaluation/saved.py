@@ -28,6 +28,7 @@ from passk_jax.types import Problem
 # The digest already identifies the problems, whatever directory they are in.
 # The batch changes only rounding.
 _MAY_DIFFER = 'data.dir', 'eval.batch_size'
+_NEW = 'seed', 'max_response_tokens'
 # Bytes of a file's name. Systems take 255; a suffix and a temporary name need the rest.
 _LONGEST = 200
 
@@ -74,10 +75,12 @@ def is_there(path: str | os.PathLike[str], settings: Mapping[str, Any]) -> bool:
     try:
         saved = read_json(file)
         saved = {key: saved[key] for key in settings if key in saved}
+        # Files of earlier versions lack these, unless a flag had set the limit.
+        stated = {k: v for k, v in settings.items() if k in saved or k not in _NEW}
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f'{message} and cannot be read ({error}): {remedy}') from error
-    if config_differences(saved, settings, _MAY_DIFFER):
-        differences = config_differences(saved, settings, ())
+    if config_differences(saved, stated, _MAY_DIFFER):
+        differences = config_differences(saved, stated, ())
         raise InputError(f'{message} with other settings: {remedy}.{differences}')
     return rows.exists()
 

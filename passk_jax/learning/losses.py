@@ -271,6 +271,8 @@ def finish_metrics(
         of update u alone, counted from 1, is ``<name>_update_<u>``.
     """
     finished = {}
+    # In int32, the tokens of a step may overflow.
+    tokens = tokens.astype(jnp.float32)
     for name, x in metrics.items():
         if name in _CLIP_FRACTIONS:
             finished[name] = x[1:].sum() / jnp.maximum(tokens[1:].sum(), 1)

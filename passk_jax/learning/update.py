@@ -166,8 +166,9 @@ class Update(MicroBatches):
         metrics = {name: x.reshape(-1) for name, x in metrics.items()}
         tokens, positions = metrics.pop('tokens'), metrics.pop('positions')
         metrics = losses.finish_metrics(metrics, tokens)
-        needed = self.epochs * rollouts.lengths.sum()
-        metrics['padding'] = 1 - needed / positions.sum()
+        # In int32, the tokens of a step may overflow.
+        needed = self.epochs * rollouts.lengths.astype(jnp.float32).sum()
+        metrics['padding'] = 1 - needed / positions.astype(jnp.float32).sum()
         problem_loss, log_probs = by_prompt
         before = log_probs[0]
         if (old := batches.old_log_probs) is not None:

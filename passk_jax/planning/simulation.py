@@ -243,8 +243,9 @@ def simulate(
     state = builder.state()
     saved = tree_bytes((state.params, state.opt_state)) / (hosts * factors.disk)
     steps, besides = builder.train.steps, {'checkpoint': (saved, saved)}
-    counts = {'checkpoint': 1 + math.ceil(steps / assumed.checkpoint.every)}
     due = [assumed.evaluation.splits_due(x, last=steps) for x in range(steps + 1)]
+    is_saved = functools.partial(assumed.checkpoint.is_due, last=steps)
+    counts = {'checkpoint': sum(is_saved(x, evaluated=y) for x, y in enumerate(due))}
     if assumed.num_problems and any(due):
         size, batches = _evaluation_batch(builder, assumed)
         lengths = assumed.lengths.draw(size, assumed.evaluation.num_responses)

@@ -19,7 +19,7 @@ import functools
 import math
 import pathlib
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -69,7 +69,7 @@ class RunLog:
         config: selects what to write.
         name: the experiment's name.
         steps, start: the steps of the whole run, and the first step of this process.
-        k: every step logs ``pass_at_{k}`` and ``pass_at_1``; at most N counts.
+        ks: every step logs ``pass_at_1`` and pass@k for these; at most N counts.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
         settings: the whole configuration, for trackers and advice on packing.
@@ -83,15 +83,15 @@ class RunLog:
         name: str,
         steps: int,
         start: int,
-        k: int,
+        ks: Collection[int],
         mask_truncated: bool,
         settings: Mapping[str, Any],
     ):
         self._workdir, self._rollouts_every = workdir, config.rollouts_every
         self._batch_metrics = functools.partial(
-            batch_metrics, k=k, mask_truncated=mask_truncated
+            batch_metrics, ks=ks, mask_truncated=mask_truncated
         )
-        self._by_category = functools.partial(category_metrics, k=k)
+        self._by_category = functools.partial(category_metrics, ks=ks)
         self._known_evaluations = KnownEvaluations(workdir, start)
         self._writer = MetricWriter(
             workdir, log=config, resume_step=start, config=settings
@@ -333,12 +333,14 @@ def check_finite(values: Metrics, problems: list[Problem], step: int) -> None:
     )
 
 
-def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, float]:
+def batch_metrics(
+    draw: Draw, *, ks: Collection[int], mask_truncated: bool
+) -> dict[str, float]:
     """Computes the policy's metrics of a draw; equal draws give equal metrics.
 
     Args:
         draw: problems with their responses and advantages.
-        k: computes ``pass_at_{k}`` in addition to ``pass_at_1``; at most N counts.
+        ks: computes pass@k for these in addition to 1; at most N counts.
         mask_truncated: whether the learner ignores responses that the length limit cut
             off.
     """
@@ -365,17 +367,17 @@ def batch_metrics(draw: Draw, *, k: int, mask_truncated: bool) -> dict[str, floa
     }
     for kind, failed in responses.verdicts.failures.items():
         values[f'verifier_{kind}'] = float(failed.mean())
-    for size in sorted({1, min(k, correct.shape[1])}):
+    for size in sorted({1, *(min(k, correct.shape[1]) for k in ks)}):
         values[f'pass_at_{size}'] = float(metrics.pass_at_k(n, c, k=size).mean())
     return values
 
 
-def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
+def category_metrics(draw: Draw, *, ks: Collection[int]) -> dict[str, float]:
     """Computes the number of problems, reward and pass@k of each category of a draw.
 
     Args:
         draw: problems with their responses.
-        k: computes ``<category>/pass_at_{k}`` beside ``pass_at_1``; at most N counts.
+        ks: computes ``<category>/pass_at_<k>`` for these and 1; at most N counts.
     """
     verdicts, values = draw.responses.verdicts, {}
     n = np.full(len(verdicts.correct), verdicts.correct.shape[1])
@@ -384,7 +386,7 @@ def category_metrics(draw: Draw, *, k: int) -> dict[str, float]:
     for name, mask in masks.items():
         values[f'{name}/problems'] = float(mask.sum())
         values[f'{name}/reward'] = float(verdicts.rewards[mask].mean())
-        for size in sorted({1, min(k, verdicts.correct.shape[1])}):
+        for size in sorted({1, *(min(k, n[0]) for k in ks)}):
             mean = metrics.pass_at_k(n[mask], c[mask], k=size).mean()
             values[f'{name}/pass_at_{size}'] = float(mean)
     return values

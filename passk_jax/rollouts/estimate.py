@@ -15,7 +15,7 @@ from passk_jax.advantages import rewards as transforms
 from passk_jax.data import difficulty
 from passk_jax.data.difficulty import RunMemory
 from passk_jax.errors import InputError
-from passk_jax.rollouts.verify import Responses, answer_ids
+from passk_jax.rollouts.verify import Responses, answer_ids, any_failure
 from passk_jax.sampling import Purpose, RunKeys, problem_keys
 from passk_jax.types import Rollouts
 
@@ -66,7 +66,10 @@ class Estimate:
         """
         verdicts, flip_wrong = responses.verdicts, self.flip_wrong
         rewards, correct = verdicts.rewards, verdicts.correct
-        check_rewards(self.estimator.name, rewards, correct, flip_wrong=flip_wrong)
+        judged = ~any_failure(verdicts)
+        check_rewards(
+            self.estimator.name, rewards[judged], correct[judged], flip_wrong=flip_wrong
+        )
         arrays = rewards, correct, answer_ids(verdicts.parsed)
         return _compute(
             self.estimator,
@@ -81,8 +84,8 @@ class Estimate:
 
 def check_rewards(
     name: str,
-    rewards: Float[np.ndarray, 'P N'],
-    correct: Bool[np.ndarray, 'P N'],
+    rewards: Float[np.ndarray, '*n'],
+    correct: Bool[np.ndarray, '*n'],
     *,
     flip_wrong: float = 0.0,
 ) -> None:
@@ -94,7 +97,7 @@ def check_rewards(
 
     Args:
         name: name of the estimator.
-        rewards, correct: the verdicts.
+        rewards, correct: the verdicts that did not fail.
         flip_wrong: the fraction of wrong responses that Noise Rewards flip.
 
     Raises:

@@ -1,6 +1,7 @@
 """The verb *sample*: draws responses to a batch of problems."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -13,6 +14,7 @@ from passk_jax.data.batches import PromptBatch
 from passk_jax.models.frozen import read_pictures
 from passk_jax.models.policy import Params, Policy
 from passk_jax.rollouts.verify import Sampled, Verify
+from passk_jax.sampling import Ended
 from passk_jax.sampling.scheduled.hand_over import OnEnded
 from passk_jax.types import Prompts, Rollouts
 
@@ -42,7 +44,12 @@ class Sample:
     max_cache_bytes: int
 
     def __call__(
-        self, params: Params, batch: PromptBatch, *, key: Key[Array, '']
+        self,
+        params: Params,
+        batch: PromptBatch,
+        *,
+        key: Key[Array, ''],
+        on_progress: Callable[[], None] = lambda: None,
     ) -> Sampled:
         """Samples N responses to each problem and verifies each one as it ends.
 
@@ -50,6 +57,8 @@ class Sample:
             params: the policy's parameters, on the mesh.
             batch: P problems with their prompts, on the host.
             key: the step's key; see :mod:`passk_jax.sampling.keys`.
+            on_progress: called whenever responses have ended, on all hosts alike. An
+                error that it raises ends the call.
 
         Returns:
             The rollouts, for :class:`~passk_jax.rollouts.verify.Verify`.
@@ -58,16 +67,21 @@ class Sample:
             ValueError: see :func:`passk_jax.sampling.sample`.
         """
         verification = self.verify.begin(batch.problems, self.num_rollouts)
+
+        def on_ended(ended: Ended) -> None:
+            on_progress()
+            verification.submit(ended)
+
         try:
             prompts = sharding.place(self.mesh, batch.prompts)
             prompts = read_pictures(self.policy, params, prompts)
             if self.decode_mesh == self.mesh:
-                rollouts = self._draw(params, prompts, key, verification.submit)
+                rollouts = self._draw(params, prompts, key, on_ended)
             else:
                 with jax.set_mesh(self.decode_mesh):
                     prompts = _moved(prompts, self.decode_mesh)
                     key = _moved(key, self.decode_mesh)
-                    rollouts = self._draw(params, prompts, key, verification.submit)
+                    rollouts = self._draw(params, prompts, key, on_ended)
                 rollouts = _moved(rollouts, self.mesh)
             # Device errors surface here, so that they close the verification.
             jax.block_until_ready(rollouts)

@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import numpy as jnp
+from jaxtyping import Bool
 
 from passk_jax.data.pictures import thumbnail
 from passk_jax.errors import InputError
@@ -104,7 +105,7 @@ class Verification:
             )
         parsed = self._parsed.tolist()
         verdicts = Verdicts(self._rewards, self._correct, parsed, self._failures)
-        return self._texts.tolist(), verdicts
+        return self._texts.tolist(), _pay_failures(verdicts)
 
     def _collect_verdicts(self) -> dict[str, Any]:
         """Waits for this host's verdicts and returns them."""
@@ -160,6 +161,26 @@ class Verification:
             parsed=[row[0] for row in verdicts.parsed],
             failures={kind: failed[:, 0] for kind, failed in verdicts.failures.items()},
         )
+
+
+def any_failure(verdicts: Verdicts) -> Bool[np.ndarray, 'P N']:
+    """Returns the responses that are wrong because the verifier failed."""
+    failed = np.zeros_like(verdicts.correct)
+    return functools.reduce(np.logical_or, verdicts.failures.values(), failed)
+
+
+def _pay_failures(verdicts: Verdicts) -> Verdicts:
+    """Gives a failure no more than the wrong responses to its problem have.
+
+    Rewards may be 1 and -1, where a failure's 0 would be worth more than a wrong
+    response.
+    """
+    failed = any_failure(verdicts)
+    wrong = ~verdicts.correct & ~failed
+    lowest = np.where(wrong, verdicts.rewards, np.inf).min(axis=1, keepdims=True)
+    most = np.minimum(verdicts.rewards, lowest)
+    rewards = np.where(failed, most, verdicts.rewards)
+    return dataclasses.replace(verdicts, rewards=rewards)
 
 
 def _share(host: int) -> slice:

@@ -60,7 +60,11 @@ def may_differ(config: ExperimentConfig) -> tuple[str, ...]:
     checking = 'verifier.max_unparsed_golds'
     free = 'mesh.', 'checkpoint.', 'eval.kept_responses', 'eval.batch_size'
     free += checking, *watching
-    return (*free, *ONLY_ROUNDING, *unread)
+    rounding = set(ONLY_ROUNDING)
+    if config.log.diagnostics_every:
+        # Diagnostics compare the gradients of micro-batches.
+        rounding -= {'train.micro_batch_prompts'}
+    return (*free, *sorted(rounding), *unread)
 
 
 def may_grow(config: ExperimentConfig) -> dict[str, str]:

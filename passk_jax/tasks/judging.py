@@ -134,8 +134,8 @@ def check_verdicts(value: Any, verify: Callable[..., Verdicts], shape: Shape) ->
         problem = f'rewards of type {np.asarray(value.rewards).dtype}'
     elif np.asarray(value.correct).dtype != bool:
         problem = f'correct of type {np.asarray(value.correct).dtype}'
-    elif others := [x for row in value.parsed for x in row if not isinstance(x, str)]:
-        problem = f'the answer {others[0]!r}'
+    elif unread := [x for row in value.parsed for x in row if not isinstance(x, str)]:
+        problem = f'the answer {unread[0]!r}'
     else:
         return
     raise InputError(

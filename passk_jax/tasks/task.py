@@ -4,7 +4,6 @@ import abc
 import dataclasses
 import functools
 import inspect
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
@@ -224,11 +223,6 @@ def check_problems(task: Task, problems: Any) -> None:
     first = problems[0]
     for problem in problems if isinstance(problems, list | tuple) else [first]:
         check_problem(problem, source)
-    try:
-        json.dumps(dict(first.data))
-    except (TypeError, ValueError) as error:
-        message = f'{source} returned a problem whose data are no JSON: {error}'
-        raise InputError(message) from error
     if plugins.is_place(task.name):
         _try_verdict(task, first)
 

@@ -142,7 +142,7 @@ def evaluated():
 
 def test_a_long_evaluation_shows_its_progress_and_begins_each_batch():
     setup = tiny.make_setup(tiny.make_config(init__kind='scratch', eval__batch_size=4))
-    on_batch = mock.Mock()
+    on_progress = mock.Mock()
     with (
         jax.set_mesh(setup.mesh),
         mock.patch.object(evaluate.Progress, 'update') as update,
@@ -153,10 +153,27 @@ def test_a_long_evaluation_shows_its_progress_and_begins_each_batch():
             split='validation',
             step=2,
             stop=lambda: False,
-            on_batch=on_batch,
+            on_progress=on_progress,
         )
     assert update.mock_calls == [mock.call(4), mock.call(6)]
-    assert on_batch.call_count == 2
+    # Before each batch, and when its responses have ended.
+    assert on_progress.call_count >= 4
+
+
+@pytest.mark.parametrize('calls', [0, 1, 2, 3])
+def test_an_evaluation_stops_within_a_batch(calls):
+    setup = tiny.make_setup(tiny.make_config(init__kind='scratch', eval__batch_size=4))
+    answers = iter([False] * calls + [True])
+    with jax.set_mesh(setup.mesh):
+        params, batches = (
+            setup.initial_params(None),
+            setup.evaluation_batches('validation'),
+        )
+        evaluation = setup.evaluate()(
+            params, batches, split='validation', step=2, stop=lambda: next(answers)
+        )
+    assert evaluation is None
+    assert not list(answers)
 
 
 def test_the_names_of_the_metrics_are_known_beforehand(evaluated):

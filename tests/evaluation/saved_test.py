@@ -60,6 +60,15 @@ def test_the_same_settings_are_there_wherever_the_problems_lie(path):
     assert not saved.is_there(path.with_name('y'), SETTINGS)
 
 
+def test_what_earlier_versions_did_not_write_is_unknown(path, tmp_path):
+    more = SETTINGS | {'seed': 0, 'max_response_tokens': 8}
+    assert saved.is_there(path, more)
+    saved.write(tmp_path / 'z', ROWS, more)
+    assert saved.is_there(tmp_path / 'z', more)
+    with pytest.raises(ValueError, match='max_response_tokens: 8 there, 9 now'):
+        saved.is_there(tmp_path / 'z', more | {'max_response_tokens': 9})
+
+
 @pytest.mark.parametrize(
     ('changes', 'ending'),
     [

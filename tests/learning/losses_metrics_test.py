@@ -34,6 +34,12 @@ def test_clip_fractions_and_entropy_by_hand():
     assert finished['loss'] == finished['policy_loss']
 
 
+def test_more_tokens_than_int32_counts_have_their_mean():
+    tokens = jnp.array([1_100_000_000] * 2, jnp.int32)
+    finished = losses.finish_metrics({'entropy': 0.5 * tokens}, tokens)
+    assert finished['entropy'] == pytest.approx(0.5)
+
+
 def test_the_largest_ratio_is_of_the_tokens_that_are_trained():
     def largest(log_ratios, mask):
         zeros, shape = jnp.zeros_like(log_ratios), log_ratios.shape

@@ -190,7 +190,7 @@ def test_a_run_adds_up(planned):
     evaluation, saved = (result.besides[x] for x in ('evaluation', 'checkpoint'))
     saves = 1 + 40 // config.checkpoint.every
     for i in range(2):
-        want = 40 * result.step[i] + 5 * evaluation[i] + saves * saved[i]
+        want = 40 * result.step[i] + 7 * evaluation[i] + saves * saved[i]
         assert result.run[i] == pytest.approx(want)
     without = simulation.simulate(builder, analyses, assume(config))
     assert 'evaluation' not in without.besides

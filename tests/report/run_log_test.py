@@ -62,7 +62,7 @@ def step_metrics(loss=0.5, problem_loss=(0.5, 0, 0, 0), finite_updates=(True,)):
 
 
 def test_a_batch_is_described_as_a_hand_does_it():
-    values = run_log.batch_metrics(make_draws().first, k=2, mask_truncated=False)
+    values = run_log.batch_metrics(make_draws().first, ks=(2,), mask_truncated=False)
     assert values == pytest.approx(
         {
             'reward': 7 / 16,
@@ -93,7 +93,7 @@ def test_categories_and_parts_are_described_by_their_own_problems():
         for problem, name in zip(first.problems, names, strict=True)
     ]
     values = run_log.category_metrics(
-        dataclasses.replace(first, problems=problems), k=2
+        dataclasses.replace(first, problems=problems), ks=(2,)
     )
     expected = {
         'mazes': (3, 7 / 12, (5 / 6 + 1 / 2 + 1) / 3),
@@ -120,7 +120,7 @@ def test_lengths_of_no_responses_are_undefined():
     nothing = np.zeros((4, 4), np.float32)
     wrong = Verdicts(nothing, nothing.astype(bool), [[''] * 4] * 4)
     draw = make_draws(responses=dataclasses.replace(responses, verdicts=wrong)).trained
-    values = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+    values = run_log.batch_metrics(draw, ks=(2,), mask_truncated=False)
     assert np.isnan(values['response_length_right'])
     assert values['response_length_wrong'] == values['response_length'] == 2.5
 
@@ -131,7 +131,7 @@ def test_an_advantage_that_is_not_trained_is_no_signal():
     advantages[1, 3] = 1
     draw = make_draws(advantages=jax.numpy.asarray(advantages)).trained
     for masked, expected in ((False, 0.25), (True, 0.5)):
-        values = run_log.batch_metrics(draw, k=2, mask_truncated=masked)
+        values = run_log.batch_metrics(draw, ks=(2,), mask_truncated=masked)
         assert values['zero_signal_problems'] == expected
 
 
@@ -329,7 +329,7 @@ def test_what_was_trained_has_metrics_of_its_own_and_is_what_is_kept(log, tmp_pa
         log.flush()
     (row,) = tiny.metrics(tmp_path, 'train')
     for prefix, draw in (('', draws.first), ('trained_', draws.trained)):
-        metrics = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+        metrics = run_log.batch_metrics(draw, ks=(2,), mask_truncated=False)
         assert metrics == {name: row[prefix + name] for name in metrics}
     assert (row['reward'], row['trained_reward']) == (7 / 16, 1)
     assert row['sampling_draws'] == 2

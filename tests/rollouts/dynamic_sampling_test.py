@@ -272,8 +272,8 @@ def test_no_advantages_are_fetched_twice():
     )
     with mock.patch('passk_jax.rollouts.dynamic_sampling.hosts.fetch', fetch):
         ids, drawn = run(first_draw, *later_draws)
-        batch_metrics(drawn.trained, k=2, mask_truncated=False)
-        batch_metrics(drawn.first, k=2, mask_truncated=False)
+        batch_metrics(drawn.trained, ks=(2,), mask_truncated=False)
+        batch_metrics(drawn.first, ks=(2,), mask_truncated=False)
     assert ids == [5, 9, 10, 4]
     # Those of three draws, and of the batch after each of two rounds.
     assert len({*map(id, fetched)}) == len(fetched) == 5

@@ -11,6 +11,7 @@ from passk_jax.advantages import ESTIMATORS
 from passk_jax.errors import InputError
 from passk_jax.rollouts import estimate
 from passk_jax.sampling import Purpose
+from passk_jax.types import Verdicts
 from tests import changed, tiny, train_wiring_test
 from tests.train_test import make_batch
 
@@ -114,6 +115,23 @@ def test_rewards_that_an_estimator_would_ignore_are_refused(name, paid, message)
     assert f"advantage.name='{name}' reads only which are right" in str(raised.value)
     readers = [name for name, row in ESTIMATORS.items() if 'rewards' in row.reads]
     assert f'choose one of {readers}' in str(raised.value)
+
+
+def test_the_reward_of_a_failure_is_no_third_one():
+    setup = tiny.make_setup(tiny.make_config(sampling__num_rollouts=4))
+    rollouts, responses = make_batch()
+    correct = np.tile([True, False, False, True], (8, 1))
+    rewards = np.where(correct, 1.0, -1.0).astype(np.float32)
+    failed = np.zeros_like(correct)
+    failed[0, 1], rewards[0, 1] = True, -2.0
+    parsed = [['a', 'b', 'c', 'd']] * 8
+    verdicts = Verdicts(rewards, correct, parsed, {'timeouts': failed})
+    verb = setup.estimate()
+    verb(rollouts, dataclasses.replace(responses, verdicts=verdicts), memory={}, step=1)
+    verdicts = dataclasses.replace(verdicts, failures={})
+    responses = dataclasses.replace(responses, verdicts=verdicts)
+    with pytest.raises(InputError, match=r'wrong responses have the rewards \[-2, -1'):
+        verb(rollouts, responses, memory={}, step=1)
 
 
 def test_a_message_names_no_rewards_of_responses_that_are_not_there():

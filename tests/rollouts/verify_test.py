@@ -117,6 +117,24 @@ def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
         responses_to(setup, make_rollouts(setup), step=6)
 
 
+@pytest.mark.parametrize(('wrong', 'paid'), [(-1.0, -1.0), (0.0, 0.0), (0.1, 0.0)])
+def test_a_failure_is_worth_no_more_than_a_wrong_response(
+    wrong, paid, setup, monkeypatch
+):
+    # A right, a wrong and a failed response; and a problem without a wrong one.
+    rewards = np.array([[1, wrong, 0, 1], [0, 1, 1, 1]], np.float32)
+    failed = np.array([[0, 0, 1, 0], [1, 0, 0, 0]], bool)
+
+    def verify(self, problems, responses):
+        values, kinds = rewards.reshape(8, 1), {'timeouts': failed.reshape(8, 1)}
+        return Verdicts(values, values == 1, [['']] * 8, kinds)
+
+    monkeypatch.setattr(MazeTask, 'verify', verify)
+    verdicts = responses_to(setup, make_rollouts(setup)).verdicts
+    expected = np.array([[1, wrong, paid, 1], [0, 1, 1, 1]], np.float32)
+    np.testing.assert_array_equal(verdicts.rewards, expected)
+
+
 def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):
     problems = make_problems()
     responses = responses_to(setup, make_rollouts(setup))

@@ -80,7 +80,7 @@ def test_clipped_tokens_are_those_of_the_other_projects():
 
 def test_rewards_and_lengths_are_those_of_the_responses():
     draw = make_draws().first
-    values = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+    values = run_log.batch_metrics(draw, ks=(2,), mask_truncated=False)
     responses, rewards = draw.responses, draw.responses.verdicts.rewards
     trl, verl = aliased('trl', values), aliased('verl', values)
     assert trl == pytest.approx(
@@ -104,7 +104,7 @@ def test_rewards_of_one_value_that_is_neither_0_nor_1_have_no_spread():
     verdicts = dataclasses.replace(draw.responses.verdicts, rewards=rewards)
     responses = dataclasses.replace(draw.responses, verdicts=verdicts)
     draw = dataclasses.replace(draw, responses=responses)
-    values = run_log.batch_metrics(draw, k=2, mask_truncated=False)
+    values = run_log.batch_metrics(draw, ks=(2,), mask_truncated=False)
     assert aliased('trl', values)['train/frac_reward_zero_std'] == 0.75
 
 

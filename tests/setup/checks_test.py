@@ -179,6 +179,14 @@ def test_a_weight_that_cannot_be_matched_is_named():
         checks.check_signal(stages_of(config)[0])
 
 
+def test_diagnostics_fix_the_micro_batches():
+    for every, is_free in ((0, True), (5, False)):
+        config = tiny.make_config(log__diagnostics_every=every)
+        free = checks.may_differ(config)
+        assert ('train.micro_batch_prompts' in free) == is_free
+        assert 'model.remat' in free
+
+
 def test_a_resumed_run_may_save_otherwise(tmp_path):
     first = tmp_path / 'checkpoints' / '0'
     with checks.open_workdir(tiny.make_config(), tmp_path):
