@@ -491,7 +491,12 @@ claim() {
 launcher() {
   local holder line
   { read -r holder && line=$(cat); } 2> /dev/null < "$logs/launcher.pid" || return 0
-  [[ $line && $(command_of "$holder") == "$line" ]] || return 0
+  # Earlier versions wrote the number alone.
+  if [[ $line ]]; then
+    [[ $(command_of "$holder") == "$line" ]] || return 0
+  else
+    [[ $(command_of "$holder") == *launch_tpu.sh* ]] || return 0
+  fi
   printf '%s' "$holder"
 }
 

@@ -112,10 +112,10 @@ def write_card(
 
 
 def _check_card(card: pathlib.Path, repo: str) -> None:
-    """Raises InputError if a card loads models, but not from this repository."""
+    """Raises InputError if a card loads models, but does not quote the repository."""
     text = card.read_text(encoding='utf-8', errors='replace')
     loaded = re.findall(r'from_pretrained\(\s*[\'"]([^\'"]+)', text)
-    if loaded and repo not in loaded:
+    if loaded and not re.search(rf'[\'"]{re.escape(repo)}[\'"]', text):
         raise InputError(
             f'{card} loads {loaded[0]!r}, not {repo!r}: edit it, or remove it for a '
             'new one'

@@ -19,7 +19,7 @@ writing one; without the sweep's baseline, the first of them is the baseline.
 For a cluster, ``--dry_run`` prints the command of each missing run, one per line; a
 later stage follows the run that it continues. Each command makes its warm start, which
 the runs of a sweep otherwise share. Exit status 1: a run is not done, or its results
-could not be written; 42: the sweep was stopped (SIGTERM) and its runs have saved.
+could not be written; 42: a signal stopped the sweep, and the same command goes on.
 """
 
 import dataclasses

@@ -106,6 +106,11 @@ def test_a_card_of_another_repository_is_not_uploaded(workdir, api):
     (workdir / 'hf' / 'README.md').unlink()
     run(workdir)
     assert api.upload_folder.call_count == 1
+    # PEFT loads the base by its name first.
+    text = "from_pretrained('you/base')\nPeftModel.from_pretrained(base, 'me/b')\n"
+    (workdir / 'hf' / 'README.md').write_text(text)
+    run(workdir)
+    assert api.upload_folder.call_count == 2
 
 
 def test_curves_are_drawn_where_the_run_has_none(workdir, api):

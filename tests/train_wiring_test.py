@@ -169,6 +169,10 @@ def test_the_log_counts_as_the_run_does(setup, tmp_path):
         train.make_log(setup.config, tmp_path, 2)
     got = log.call_args.kwargs
     assert (got['ks'], got['mask_truncated'], got['start']) == ({3}, True, 2)
+    stages = {'b': {'start': 2, 'reset_optimizer': False, 'advantage': {'k': 2}}}
+    with mock.patch.object(train, 'RunLog') as log:
+        train.make_log(changed.make_config(stages=stages), tmp_path, 0)
+    assert log.call_args.kwargs['ks'] == {2, 3}
 
 
 @pytest.mark.parametrize('kl_coef', [0.0, 0.03])

@@ -348,7 +348,7 @@ class LogConfig:
         aliases: also shows the metrics of steps under the names of ``'trl'`` or
             ``'verl'`` (runs/aliases.py); ``''``: only under ours.
         watchdog_seconds: time limit of a phase, including compilation: for example
-            decoding, a batch of an evaluation, a step of a warm start or reading the
+            decoding, a part of an evaluation, a step of a warm start or reading the
             first policy; 0: no limit. At the limit, all processes write their stacks
             and exit with status 44, for a restart.
         heartbeat_seconds: if a process is in one phase for this long, process 0 logs

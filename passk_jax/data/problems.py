@@ -1,7 +1,6 @@
 """Checks that what a source returned is a problem, before anything reads its parts."""
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +14,7 @@ _NUM_IDS = 2**31
 def check_problem(problem: Any, source: str) -> None:
     """Checks the types of a problem's fields, and the range of its id.
 
-    The data must be JSON values without infinity, because runs write them.
+    The data must be JSON values, because runs write them.
 
     Args:
         problem: what the source returned.
@@ -45,16 +44,3 @@ def check_problem(problem: Any, source: str) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         message = f'{source} returned a problem whose data are no JSON: {error}'
         raise InputError(message) from error
-    if _has_infinity(problem.data):
-        raise InputError(
-            f'{source} returned problem {problem.id}, whose data have an infinite '
-            'number: JSON has none'
-        )
-
-
-def _has_infinity(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_has_infinity(x) for x in value.values())
-    if isinstance(value, list | tuple):
-        return any(_has_infinity(x) for x in value)
-    return isinstance(value, float) and math.isinf(value)

@@ -95,8 +95,9 @@ class Evaluate:
             batches: the split's problems in order.
             split: the split's name.
             step: the training step of these parameters.
-            stop: called before every batch and whenever responses have ended; ``True``
-                stops the evaluation.
+            stop: called before every batch, and within one as in
+                :class:`~passk_jax.rollouts.sample.Sample`; ``True`` stops the
+                evaluation.
             on_progress: called in the same places if the evaluation goes on.
 
         Returns:

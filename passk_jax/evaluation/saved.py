@@ -30,7 +30,7 @@ from passk_jax.types import Problem
 _MAY_DIFFER = 'data.dir', 'eval.batch_size'
 _NEW = 'seed', 'max_response_tokens'
 # Bytes of a file's name. Systems take 255; a suffix and a temporary name need the rest.
-_LONGEST = 200
+_LONGEST = 228
 
 
 def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
@@ -38,11 +38,11 @@ def name_of(split: str, step: int, flags: Mapping[str, Any]) -> str:
     changed = ''.join(f'_{key}={value}' for key, value in flags.items())
     # An argument of a config file may be a path.
     changed = changed.replace('%', '%25').replace('/', '%2F')
-    name = f'{split}_step_{step:08d}{changed}'.encode()
-    if len(name) > _LONGEST:
-        digest = hashlib.sha256(name).hexdigest()[:16]
-        name = name[: _LONGEST - 17] + f'_{digest}'.encode()
-    return name.decode(errors='ignore')
+    name = f'{split}_step_{step:08d}{changed}'
+    if len(encoded := os.fsencode(name)) <= _LONGEST:
+        return name
+    digest = hashlib.sha256(encoded).hexdigest()[:16]
+    return encoded[: _LONGEST - 17].decode(errors='ignore') + f'_{digest}'
 
 
 def digest_of(problems: Iterable[Problem]) -> str:

@@ -168,7 +168,7 @@ class Update(MicroBatches):
         metrics = losses.finish_metrics(metrics, tokens)
         # In int32, the tokens of a step may overflow.
         needed = self.epochs * rollouts.lengths.astype(jnp.float32).sum()
-        metrics['padding'] = 1 - needed / positions.astype(jnp.float32).sum()
+        metrics['padding'] = 1 - needed / positions.sum()
         problem_loss, log_probs = by_prompt
         before = log_probs[0]
         if (old := batches.old_log_probs) is not None:

@@ -57,8 +57,8 @@ class Sample:
             params: the policy's parameters, on the mesh.
             batch: P problems with their prompts, on the host.
             key: the step's key; see :mod:`passk_jax.sampling.keys`.
-            on_progress: called whenever responses have ended, on all hosts alike. An
-                error that it raises ends the call.
+            on_progress: called when responses have ended while others decode, on all
+                hosts alike. An error that it raises ends the call.
 
         Returns:
             The rollouts, for :class:`~passk_jax.rollouts.verify.Verify`.
@@ -68,8 +68,13 @@ class Sample:
         """
         verification = self.verify.begin(batch.problems, self.num_rollouts)
 
+        num_decoding = len(batch.problems) * self.num_rollouts
+
         def on_ended(ended: Ended) -> None:
-            on_progress()
+            nonlocal num_decoding
+            num_decoding -= len(ended.problems)
+            if num_decoding:
+                on_progress()
             verification.submit(ended)
 
         try:

@@ -170,14 +170,12 @@ def any_failure(verdicts: Verdicts) -> Bool[np.ndarray, 'P N']:
 
 
 def _pay_failures(verdicts: Verdicts) -> Verdicts:
-    """Gives a failure no more than the wrong responses to its problem have.
+    """Gives a failure no more than any other response to its problem.
 
-    Rewards may be 1 and -1, where a failure's 0 would be worth more than a wrong
-    response.
+    Where rewards are below 0, a failure's 0 would be worth more.
     """
     failed = any_failure(verdicts)
-    wrong = ~verdicts.correct & ~failed
-    lowest = np.where(wrong, verdicts.rewards, np.inf).min(axis=1, keepdims=True)
+    lowest = np.where(failed, np.inf, verdicts.rewards).min(axis=1, keepdims=True)
     most = np.minimum(verdicts.rewards, lowest)
     rewards = np.where(failed, most, verdicts.rewards)
     return dataclasses.replace(verdicts, rewards=rewards)
@@ -301,6 +299,15 @@ def _figures(rollouts: Rollouts) -> dict[str, jax.Array]:
     }
 
 
+def _without_infinity(value: Any) -> Any:
+    """Writes infinite numbers of a problem's data as text, which JSON can have."""
+    if isinstance(value, Mapping):
+        return {key: _without_infinity(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_infinity(x) for x in value]
+    return str(value) if isinstance(value, float) and np.isinf(value) else value
+
+
 def records(
     problems: Sequence[Problem],
     responses: Responses,
@@ -311,8 +318,9 @@ def records(
 ) -> list[dict[str, Any]]:
     """Makes one readable JSON record per rollout.
 
-    ``reward`` is the verifier's. Where ``rewarded`` differs from ``correct``, Noise
-    Rewards flipped it. The first record of a problem has thumbnails of its pictures.
+    ``reward`` is what the response is worth before Noise Rewards. Where ``rewarded``
+    differs from ``correct``, Noise Rewards flipped it. The first record of a problem
+    has thumbnails of its pictures.
     """
     return [
         {
@@ -320,7 +328,7 @@ def records(
             'problem_id': problem.id,
             'category': problem.category,
             'prompt': problem.prompt,
-            'data': dict(problem.data),
+            'data': _without_infinity(problem.data),
             'rollout': n,
             'response': responses.texts[p][n],
             'parsed': responses.verdicts.parsed[p][n],

@@ -39,8 +39,10 @@ def join_stages(rows: Sequence[Row]) -> list[Row]:
     joined = []
     for row in rows:
         runs = ends.setdefault((row['arm'], row['seed']), {})
-        runs[row['run']] = max(row['step'], runs.get(row['run'], 0))
-        earlier = sum(steps for run, steps in runs.items() if run != row['run'])
+        # Rows of other evaluations may name no run.
+        run = row.get('run', '')
+        runs[run] = max(row['step'], runs.get(run, 0))
+        earlier = sum(steps for name, steps in runs.items() if name != run)
         if row['step'] or not earlier:
             joined.append({**row, 'step': earlier + row['step']})
     return joined

@@ -91,9 +91,8 @@ class Runner:
         """Runs until no run is running and none can be started.
 
         Returns:
-            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (by a signal, after saving,
-            or before it began) or ``'waiting'`` (not started, because its previous
-            stage is not done).
+            Name -> ``'done'``, ``'failed'``, ``'stopped'`` (by a signal) or
+            ``'waiting'`` (not started, because its previous stage is not done).
         """
         for job in self._jobs:
             job.run.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -162,15 +161,14 @@ class Runner:
             code = child.process.returncode
             if code == 0 and directories.is_done(job):
                 self._set(job, 'done')
-            elif code == EXIT_PREEMPTED or self._was_stopped_early(code):
+            elif code == EXIT_PREEMPTED:
                 self._set(job, 'stopped')
+            elif self._stop_requested and -code in _SIGNALS:
+                self._set(job, 'stopped')
+                self._display.say(f'{job.name} ended before it could save')
             else:
                 self._set(job, 'failed')
                 self._tell_why(job, code)
-
-    def _was_stopped_early(self, code: int) -> bool:
-        """Returns whether our signal ended a run that could not save yet."""
-        return self._stop_requested and code == -signal.SIGTERM
 
     def _set(self, job: Job, state: str) -> None:
         self._state[job.name] = state

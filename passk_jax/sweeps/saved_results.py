@@ -36,8 +36,8 @@ from passk_jax.sweeps.evaluated import check_same_start, lacking
 from passk_jax.sweeps.opening import Job
 from passk_jax.sweeps.rows import compress_rows, read_rows
 
-# Keys that the sweep sets for each run.
-_OF_A_RUN = ('seed', 'init.checkpoint')
+# Keys that the sweep sets for each run, and one that evaluations do not depend on.
+_OF_A_RUN = ('seed', 'init.checkpoint', 'train.micro_batch_prompts')
 _SOURCES = 'sources'
 
 

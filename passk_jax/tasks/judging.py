@@ -124,24 +124,33 @@ def check_verdicts(value: Any, verify: Callable[..., Verdicts], shape: Shape) ->
         InputError: rewards are no numbers, ``correct`` has other values than bools, or
             an answer is no text. The message has the name of ``verify``.
     """
+    if problem := _problem_of(value, shape):
+        raise InputError(
+            f'{plugins.where(verify)} returned {problem}; it must return the Verdicts '
+            f'on all responses: arrays of numbers and of bools, of shape {shape}, and '
+            'lists of texts'
+        )
+
+
+def _problem_of(value: Any, shape: Shape) -> str:
+    """Describes what is wrong with verdicts; ``''``: nothing."""
     if not isinstance(value, Verdicts):
-        problem = f'a {type(value).__name__}'
-    elif any(np.shape(x) != shape for x in (value.rewards, value.correct)) or (
-        [len(row) for row in value.parsed] != [shape[1]] * shape[0]
-    ):
-        problem = 'other shapes'
-    elif np.asarray(value.rewards).dtype.kind not in 'buif':
-        problem = f'rewards of type {np.asarray(value.rewards).dtype}'
-    elif np.asarray(value.correct).dtype != bool:
-        problem = f'correct of type {np.asarray(value.correct).dtype}'
-    elif unread := [x for row in value.parsed for x in row if not isinstance(x, str)]:
-        problem = f'the answer {unread[0]!r}'
-    else:
-        return
-    raise InputError(
-        f'{plugins.where(verify)} returned {problem}; it must return the Verdicts on '
-        f'all responses, of shape {shape}: numbers, bools, and texts'
+        return f'a {type(value).__name__}'
+    bools = {'correct': value.correct, **value.failures}
+    for name, array in {'rewards': value.rewards, **bools}.items():
+        if not isinstance(array, np.ndarray):
+            return f'{name} of type {type(array).__name__}'
+        if array.shape != shape:
+            return f'{name} of shape {array.shape}'
+        if array.dtype.kind not in ('b' if name in bools else 'buif'):
+            return f'{name} of type {array.dtype}'
+    lists = isinstance(value.parsed, list) and all(
+        isinstance(row, list) for row in value.parsed
     )
+    if not lists or [len(row) for row in value.parsed] != [shape[1]] * shape[0]:
+        return 'answers of another shape'
+    unread = [x for row in value.parsed for x in row if not isinstance(x, str)]
+    return f'the answer {unread[0]!r}' if unread else ''
 
 
 def shape_of(problems: Sequence[Problem], responses: Sequence[Sequence[str]]) -> Shape:

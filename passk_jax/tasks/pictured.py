@@ -94,9 +94,8 @@ class PicturedTask(Task):
 
     def _files(self, data_dir: str) -> list[str]:
         name = self.params.file
-        is_remote = name.startswith(('hf://', 'tfds://'))
         # A path may have brackets, which glob takes for a choice.
-        if is_remote or records.located(name, data_dir).is_file():
+        if sources.is_remote(name) or records.located(name, data_dir).exists():
             return [name]
         root = pathlib.Path(data_dir).expanduser()
         pattern = str(pathlib.Path(name).expanduser())

@@ -88,9 +88,17 @@ def field_value(record: Mapping[str, Any], field: str) -> Any:
         inside = dict(enumerate(value)) if isinstance(value, list) else value
         key = int(part) if isinstance(value, list) and _is_index(part) else part
         if not isinstance(inside, Mapping) or key not in inside:
-            raise InputError(f'no field {field!r}; have {list(record)}')
+            raise InputError(f'no field {field!r}; have {list(record)}{_hint(record)}')
         value = inside[key]
     return value
+
+
+def _hint(record: Mapping[str, Any]) -> str:
+    """Says what to do with a record whose field may have all records of a file."""
+    for name, value in record.items():
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            return f'; if {name!r} has the records, write it to a file of its own'
+    return ''
 
 
 def unwritten(value: Any) -> Any:

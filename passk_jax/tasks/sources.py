@@ -90,6 +90,11 @@ def read(name: str, *, data_dir: str) -> Source:
     return Source(name, rows.stem(name), unit, records_read, file.parent)
 
 
+def is_remote(name: str) -> bool:
+    """Returns whether a source is on the hub or of TFDS, and no path."""
+    return name.startswith((_HUB, _TFDS))
+
+
 def fetched(name: str) -> pathlib.Path:
     """Returns the file in the hub's cache, after fetching it if necessary.
 

@@ -1,6 +1,5 @@
 """Problems of a source that reads them one by one, as it is asked."""
 
-import math
 import re
 
 import pytest
@@ -21,19 +20,11 @@ from passk_jax.types import Problem
             Problem(1, 'a', {'x': {1}}, 'b'),
             'whose data are no JSON: Object of type set',
         ),
-        (
-            Problem(5, 'a', {'x': [{'y': (1.0, -math.inf)}]}, 'b'),
-            'it returned problem 5, whose data have an infinite number: JSON has none',
-        ),
     ],
 )
 def test_what_is_no_problem_is_named(problem, message):
     with pytest.raises(InputError, match=re.escape(message)):
         check_problem(problem, 'it')
-
-
-def test_a_number_that_is_none_is_data():
-    check_problem(Problem(1, 'a', {'x': math.nan, 'y': 'Infinity'}, 'b'), 'it')
 
 
 def test_every_problem_is_checked_before_its_prompt_is_read():

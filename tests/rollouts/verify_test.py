@@ -1,5 +1,6 @@
 """Responses come to the host whole, as text, and with their verdicts."""
 
+import dataclasses
 from unittest import mock
 
 import jax
@@ -118,7 +119,7 @@ def test_a_reward_that_is_not_finite_is_an_error_with_the_problems_id(
 
 
 @pytest.mark.parametrize(('wrong', 'paid'), [(-1.0, -1.0), (0.0, 0.0), (0.1, 0.0)])
-def test_a_failure_is_worth_no_more_than_a_wrong_response(
+def test_a_failure_is_worth_no_more_than_another_response(
     wrong, paid, setup, monkeypatch
 ):
     # A right, a wrong and a failed response; and a problem without a wrong one.
@@ -133,6 +134,39 @@ def test_a_failure_is_worth_no_more_than_a_wrong_response(
     verdicts = responses_to(setup, make_rollouts(setup)).verdicts
     expected = np.array([[1, wrong, paid, 1], [0, 1, 1, 1]], np.float32)
     np.testing.assert_array_equal(verdicts.rewards, expected)
+
+
+def test_progress_is_told_while_others_decode(setup):
+    rollouts, on_progress = make_rollouts(setup), mock.Mock()
+    first = np.array([[True] * 4, [False] * 4])
+
+    def give(policy, params, prompts, *, on_ended, **settings):
+        on_ended(gather(rollouts, first))
+        assert on_progress.call_count == 1
+        on_ended(gather(rollouts, ~first))
+        return rollouts
+
+    def run():
+        batch = PromptBatch(make_problems(), rollouts.prompts)
+        key = jax.random.key(0)
+        with mock.patch.object(sampling, 'sample', give):
+            return setup.sample()({}, batch, key=key, on_progress=on_progress)
+
+    run().verification.close()
+    assert on_progress.call_count == 1
+    on_progress.side_effect = KeyError('stop')
+    with pytest.raises(KeyError, match='stop'):
+        run()
+
+
+def test_infinity_in_the_data_is_text(setup):
+    responses = responses_to(setup, make_rollouts(setup))
+    data = {'maze': MAZE, 'record': {'scores': [-np.inf, 1.5], 'nan': np.nan}}
+    problems = [dataclasses.replace(problem, data=data) for problem in make_problems()]
+    figures = {'advantages': np.zeros((2, 4)), 'rewarded': np.zeros((2, 4), bool)}
+    row, *_ = records(problems, responses, step=3, **figures)
+    assert row['data']['record']['scores'] == ['-inf', 1.5]
+    assert np.isnan(row['data']['record']['nan'])
 
 
 def test_a_record_holds_what_a_person_asks_of_a_rollout(setup):

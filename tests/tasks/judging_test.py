@@ -27,20 +27,24 @@ def test_a_response_whose_verdict_fails_is_wrong_and_counted_alone(caplog):
     [
         ({'correct': np.array([[0.3, 1.0]])}, 'correct of type float64'),
         ({'correct': np.array([[0, 1]])}, 'correct of type int64'),
-        ({'correct': np.array([True, False])}, 'other shapes'),
+        ({'correct': np.array([True, False])}, r'correct of shape \(2,\)'),
+        ({'correct': [[True, False]]}, 'correct of type list'),
         ({'rewards': np.array([['0', '1']])}, 'rewards of type <U1'),
-        ({'rewards': np.zeros((1, 3))}, 'other shapes'),
+        ({'rewards': np.zeros((1, 3))}, r'rewards of shape \(1, 3\)'),
+        ({'failures': {'timeouts': np.zeros((1, 2))}}, 'timeouts of type float64'),
         ({'parsed': [['a', None]]}, 'the answer None'),
         ({'parsed': [['a', 1]]}, 'the answer 1'),
-        ({'parsed': [['a']]}, 'other shapes'),
-        ({'parsed': []}, 'other shapes'),
+        ({'parsed': [['a']]}, 'answers of another shape'),
+        ({'parsed': []}, 'answers of another shape'),
+        ({'parsed': None}, 'answers of another shape'),
+        ({'parsed': [None]}, 'answers of another shape'),
     ],
 )
 def test_verdicts_of_other_types_are_refused(changes, words):
     def verify(problems, responses): ...
 
     correct = np.array([[False, True]])
-    values = {'rewards': [[0, 1]], 'correct': correct, 'parsed': [['a', '']]}
+    values = {'rewards': 1.0 * correct, 'correct': correct, 'parsed': [['a', '']]}
     check_verdicts(Verdicts(**values), verify, (1, 2))
     with pytest.raises(InputError, match=f'verify.* returned {words}; it must return'):
         check_verdicts(Verdicts(**values | changes), verify, (1, 2))

@@ -90,6 +90,10 @@ def test_a_single_record_may_have_a_list_of_objects(tmp_path):
     (tmp_path / 'a.json').write_text(json.dumps({'version': '1', 'data': [record]}))
     with pytest.raises(ValueError, match="write the list in its field 'data'"):
         rows.read(tmp_path / 'a.json')
+    (tmp_path / 'a.json').write_text(json.dumps({'set': 'aime', 'problems': [record]}))
+    ((_, row),) = rows.read(tmp_path / 'a.json')[1]
+    with pytest.raises(ValueError, match="if 'problems' has the records, write it to"):
+        rows.field_value(row, 'prompt')
 
 
 def test_a_directory_that_save_to_disk_wrote_is_read(tmp_path):

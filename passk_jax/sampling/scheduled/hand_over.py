@@ -33,7 +33,10 @@ class Ended:
 
 
 OnEnded = Callable[[Ended], None]
-"""Called between two device programs, so it should only queue its argument."""
+"""Called between two device programs, so it should return at once.
+
+An error that it raises ends the sampling.
+"""
 
 
 def gather(rollouts: Rollouts | Record, which: np.ndarray) -> Ended:
