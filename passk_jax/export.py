@@ -25,7 +25,12 @@ from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.models.hf import save as hf_save
 from passk_jax.models.hf.adapters import write_adapters
-from passk_jax.models.hf.processor import PROCESSOR, processor_fields, stored_fields
+from passk_jax.models.hf.processor import (
+    PROCESSOR,
+    limited_fields,
+    processor_fields,
+    stored_fields,
+)
 from passk_jax.models.hf.save_tokenizer import save_tokenizer
 from passk_jax.models.lora import merge, without_adapters
 from passk_jax.models.policy import Params
@@ -155,11 +160,14 @@ def _config(setup: Setup, *, dtype: str) -> dict[str, Any]:
 
 
 def _processor(setup: Setup, vision: Vision) -> dict[str, Any]:
-    """Returns ``preprocessor_config.json``: the source's, or the run's."""
-    if source := setup.config.model.source:
-        return stored_fields(source)
+    """Returns ``preprocessor_config.json``: the source's, with the run's limits."""
     assert setup.reader.processor is not None  # The policy has a tower.
-    return processor_fields(setup.reader.processor, vision)
+    if not (source := setup.config.model.source):
+        return processor_fields(setup.reader.processor, vision)
+    fields = stored_fields(source)
+    if not setup.config.data.max_picture_pixels:
+        return fields
+    return limited_fields(fields, setup.reader.processor)
 
 
 def _generation_config(setup: Setup) -> Mapping[str, Any]:

@@ -19,7 +19,7 @@ from passk_jax.models.layers import (
     Streams,
     shard_streams,
 )
-from passk_jax.models.parameters import Table, nested, vector
+from passk_jax.models.parameters import Table, nested, norm_scale
 
 SAVED = {
     'attention': (attention_kernels.SAVED,),
@@ -60,7 +60,11 @@ class Block(nnx.Module):
             'mlp_out_norm': 'post_feedforward',
         }
         rows = {
-            name: {f'{name}.scale': vector(f'{tensor}_layernorm.weight', None)}
+            name: {
+                f'{name}.scale': norm_scale(
+                    f'{tensor}_layernorm.weight', None, kind=arch.norm_scale
+                )
+            }
             for name, tensor in norms.items()
         }
         before, after = arch.norms != 'after', arch.norms != 'before'

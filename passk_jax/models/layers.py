@@ -25,7 +25,13 @@ from passk_jax.models.arch import Arch
 from passk_jax.models.attention import KeyValues, map_slots
 from passk_jax.models.decode_attention import Seen, attend_newest
 from passk_jax.models.master_weights import Axes, Streams, project, spread
-from passk_jax.models.parameters import Parameter, Table, kernel, vector
+from passk_jax.models.parameters import (
+    Parameter,
+    Table,
+    kernel,
+    norm_scale,
+    vector,
+)
 from passk_jax.models.quantized import quantize
 from passk_jax.models.rope import Turn, rotate
 from passk_jax.sharding import shard
@@ -208,7 +214,8 @@ class Attention(nnx.Module):
             if arch.qk_norm:
                 axes = (heads, None) if arch.qk_norm_over_heads else (None,)
                 tensor = f'self_attn.{letters[name]}_norm.weight'
-                table[f'{name}_norm.scale'] = vector(tensor, *axes)
+                row = norm_scale(tensor, *axes, kind=arch.norm_scale)
+                table[f'{name}_norm.scale'] = row
         out = ('heads', None, 'embed')
         table['out.kernel'] = kernel('self_attn.o_proj.weight', *out, inputs=2)
         return table

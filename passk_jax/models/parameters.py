@@ -140,6 +140,16 @@ def vector(tensor: str, *axes: str | None) -> Parameter:
     return Parameter(tensor, axes, (tuple(range(len(axes))),))
 
 
+def norm_scale(tensor: str, *axes: str | None, kind: str) -> Parameter:
+    """Declares the scale of a norm, which sampling reads as the learner does.
+
+    ``kind`` is ``arch.norm_scale``; all but ``'cast'`` multiply in float32.
+    """
+    row = vector(tensor, *axes)
+    decoded_in = '' if kind == 'cast' else 'float32'
+    return dataclasses.replace(row, decoded_in=decoded_in)
+
+
 def nested(name: str, table: Table, *, tensors: str = '') -> dict[str, Parameter]:
     """Returns the table of a module as a part of its parent's table.
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import tokenizers
 import transformers
+from absl import logging
 from tokenizers import decoders, models, pre_tokenizers
 
 from passk_jax.errors import InputError
@@ -31,8 +32,10 @@ IMAGE_TOKEN = '<|image_pad|>'
 """The token in the place of a picture, as in Qwen's tokenizers."""
 _PICTURE_TOKENS = ('<|vision_start|>', IMAGE_TOKEN, '<|vision_end|>')
 
+TEMPLATE_FILE = 'chat_template.json'
+"""A processor's chat template, which marks pictures; Qwen2.5-VL has it here alone."""
 TOKENIZER_FILES = (
-    *('tokenizer.json', 'tokenizer_config.json'),
+    *('tokenizer.json', 'tokenizer_config.json', TEMPLATE_FILE),
     *('special_tokens_map.json', 'added_tokens.json', '*.jinja'),
 )
 
@@ -105,6 +108,9 @@ def load_tokenizer(source: str) -> Tokenizer:
         directory = config.source_directory(source, TOKENIZER_FILES)
         config.read_json(directory / 'tokenizer.json')
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
+        if (path := directory / TEMPLATE_FILE).is_file():
+            # As transformers' processors do.
+            tokenizer.chat_template = config.read_json(path)['chat_template']
     except (OSError, ValueError, KeyError) as e:
         raise InputError(
             f'no tokenizer in {source!r}, which must be a directory with a '
@@ -119,14 +125,23 @@ def load_tokenizer(source: str) -> Tokenizer:
 def load_generation_config(source: str) -> transformers.GenerationConfig | None:
     """Loads the generation config of a directory or hub name; ``None`` without one.
 
+    Like transformers, it takes the tokens that end a response from ``config.json`` if
+    there is no ``generation_config.json``.
+
     Raises:
         InputError: no such source, or a file that cannot be read.
     """
-    name = 'generation_config.json'
-    path = config.source_directory(source, [name]) / name
-    if not path.exists():
+    names = 'generation_config.json', 'config.json'
+    directory = config.source_directory(source, names)
+    path = next((x for x in (directory / name for name in names) if x.exists()), None)
+    if path is None:
         return None
     fields = config.read_json(path)
+    if path.name == names[1]:
+        stated = fields.get('eos_token_id') or (fields.get('text_config') or {}).get(
+            'eos_token_id'
+        )
+        fields = {'eos_token_id': stated}
     stated = fields.get('eos_token_id')
     ids = stated if isinstance(stated, list) else [stated]
     # type(), because a bool is an int.
@@ -167,13 +182,16 @@ def check_chat(
         )
     if system_prompt:
         turns = Turn('system', system_prompt), Turn('user', '')
-        written = _chat(
-            tokenizer, turns, opens_answer=True, template_kwargs=template_kwargs
+        write = functools.partial(
+            _chat, tokenizer, opens_answer=True, template_kwargs=template_kwargs
         )
+        written = write(turns)
         if system_prompt.strip() not in written:
-            raise InputError(
-                f'the chat template leaves out data.{system_prompt=}: {written!r}'
-            )
+            message = f'the chat template leaves out data.{system_prompt=}: {written!r}'
+            if written == write(turns[1:]):
+                raise InputError(message)
+            # SmolLM3's reads switches such as /no_think, and leaves these out.
+            logging.warning('%s, a part of it at least', message)
         _encode(tokenizer, written, add_special_tokens=False)
 
 

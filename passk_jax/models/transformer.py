@@ -45,7 +45,7 @@ from passk_jax.models.master_weights import (
     score_tokens,
     working_copy,
 )
-from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
+from passk_jax.models.parameters import Parameter, Table, kernel, nested, norm_scale
 from passk_jax.models.pictures import (
     Placed,
     next_positions,
@@ -154,7 +154,9 @@ class Transformer(nnx.Module):
         table = {
             'embed.embedding': EMBEDDING.within(decoder),
             **nested('layers', block, tensors=decoder + 'layers.{layer}.'),
-            'final_norm.scale': vector(f'{decoder}norm.weight', None),
+            'final_norm.scale': norm_scale(
+                f'{decoder}norm.weight', None, kind=arch.norm_scale
+            ),
             **({} if arch.tie_embeddings else {'head.kernel': HEAD}),
         }
         # The tower has no adapters.

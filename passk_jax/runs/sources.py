@@ -19,7 +19,7 @@ from passk_jax.errors import InputError
 from passk_jax.files import atomic_write_text
 from passk_jax.models.hf.config import read_json, source_directory
 from passk_jax.models.hf.processor import FILES as PROCESSOR_FILES
-from passk_jax.models.tokenizer import TOKENIZER_FILES
+from passk_jax.models.tokenizer import TEMPLATE_FILE, TOKENIZER_FILES
 from passk_jax.runs.digests import digest
 
 _NAME = 'sources.json'
@@ -94,7 +94,8 @@ def _check(workdir: pathlib.Path, now: Digests) -> None:
                 'remove it and train with --accept_loss'
             )
         # Older runs have no digest of these files, and may resume.
-        new = {k: x for k, x in new.items() if k in old or k not in PROCESSOR_FILES}
+        later = (*PROCESSOR_FILES, TEMPLATE_FILE)
+        new = {k: x for k, x in new.items() if k in old or k not in later}
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(
                 f'{changed} of {source!r} changed since the run in {workdir} began: '

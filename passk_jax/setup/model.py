@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -246,18 +247,29 @@ def check_pictures(data: DataConfig, arch: Arch) -> None:
             )
 
 
-def num_tokens(tokenizer: Tokenizer, arch: Arch) -> int:
+def num_tokens(
+    tokenizer: Tokenizer, arch: Arch, *, stop_tokens: Sequence[int] = ()
+) -> int:
     """Counts the rows of the token table that the tokenizer's ids need.
 
+    The table may lack rows for added tokens that end no response: Gemma 3's tokenizer
+    has one for pictures, also for the models that read only text.
+
     Raises:
-        InputError: the table has no row for some token.
+        InputError: the table has no row for some other token.
     """
-    largest = max(tokenizer.get_vocab().values())
-    if largest >= arch.vocab_size:
+    vocabulary, rows = tokenizer.get_vocab(), arch.vocab_size
+    without = {token: i for token, i in vocabulary.items() if i >= rows}
+    if {*without.values()} & {*stop_tokens} or without.keys() - (
+        tokenizer.get_added_vocab().keys()
+    ):
         raise InputError(
-            f'the tokenizer (model.tokenizer) has ids up to {largest}, but the token '
-            f'table of the model has only {arch.vocab_size} rows'
+            f'the tokenizer (model.tokenizer) has ids up to {max(without.values())}, '
+            f'but the token table of the model has only {rows} rows'
         )
+    if without:
+        logging.info('the model has no rows for the added tokens %s', sorted(without))
+    largest = max(i for i in vocabulary.values() if i < rows)
     if padding := arch.vocab_size - largest - 1:
         logging.info(
             'the sampler never draws the last %d rows of the token table', padding

@@ -7,13 +7,14 @@ The model replaces the model of the first config file in ``--task``, or else of
 import dataclasses
 
 import jax
+from ml_collections import ConfigDict
 
 from passk_jax import config as configs
 from passk_jax.cli import config_file, config_folder
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.evaluation.other_tasks import is_config_file, split_names
-from passk_jax.models.hf.config import source_directory
+from passk_jax.models.hf.config import CONSOLIDATED, source_directory
 from passk_jax.runs.digests import digest
 from passk_jax.runs.saved_config import parse_mesh
 from passk_jax.setup.capacity import device_bytes
@@ -59,6 +60,8 @@ def published_config(
     # Settings that only training reads must not raise an error.
     config.train.update(pack_sizes=0, num_prompts=1, mini_batch_prompts=1)
     config.train.micro_batch_prompts = 1
+    config.model.replay_routing, config.loss.router_aux_coef = False, 0.0
+    config.stages = ConfigDict()
     config.log.diagnostics_every = config.log.difficulty_bins = 0
     config.checkpoint.keep_best = ''
     config.mesh.update(parse_mesh(mesh or '1,-1,1,1'))
@@ -103,4 +106,4 @@ def digest_weights(source: str) -> dict[str, str]:
     """Returns the SHA-256 of each weight and configuration file of a model."""
     directory = source_directory(source, _WEIGHTS)
     paths = sorted(path for pattern in _WEIGHTS for path in directory.glob(pattern))
-    return {path.name: digest(path) for path in paths}
+    return {x.name: digest(x) for x in paths if not x.match(CONSOLIDATED)}

@@ -37,6 +37,7 @@ from passk_jax.data.batches import (
     subset,
 )
 from passk_jax.data.pictures import PictureReader, split_at_pictures
+from passk_jax.errors import InputError
 from passk_jax.evaluation.evaluate import Evaluate
 from passk_jax.initial.params import add_adapters, initial_params
 from passk_jax.initial.warm_start import WarmStartData
@@ -127,7 +128,7 @@ class Setup:
         spoken = [turn for turn in problem.turns if turn.role != 'system']
         reads = self.policy.arch.vision is not None
         parts = split_at_pictures(problem, text, reads=reads)
-        return tokenizers.encode_prompt(
+        tokens = tokenizers.encode_prompt(
             self.tokenizer,
             parts if problem.images else text,
             turns=(*by_system, *itertools.starmap(Turn, examples), *spoken),
@@ -135,6 +136,13 @@ class Setup:
             template_kwargs=data.chat_template_kwargs,
             date=data.chat_date,
         )
+        rows = self.policy.arch.vocab_size
+        if unread := [token for token in tokens if token >= rows]:
+            raise InputError(
+                f'the prompt has {self.tokenizer.decode(unread[:1])!r}, token '
+                f'{unread[0]}, and the model has only {rows} rows for tokens'
+            )
+        return tokens
 
     @property
     def keys(self) -> RunKeys:
@@ -327,14 +335,15 @@ def make_setup(config: ExperimentConfig) -> Setup:
     platform = mesh.devices.flat[0].platform
     arch = model.architecture(
         config.model,
-        vocab_size=len(tokenizer),
+        # Ids may have gaps.
+        vocab_size=max(tokenizer.get_vocab().values()) + 1,
         platform=platform,
         image_token=model.image_token(config.model, tokenizer),
     )
     model.check_pictures(config.data, arch)
     checks.check_packing(config, mesh)
     decode_mesh = _decode_mesh(config, arch, mesh)
-    num_tokens = model.num_tokens(tokenizer, arch)
+    num_tokens = model.num_tokens(tokenizer, arch, stop_tokens=stop_tokens)
     policy = model.make_policy(
         config.model, config.sampling, arch, num_tokens=num_tokens
     )

@@ -10,6 +10,7 @@ from passk_jax.models import tokenizer as tokenizers
 from passk_jax.models.families.table import family_of
 from passk_jax.models.hf import config as hf_config
 from passk_jax.setup import model as setup_model
+from passk_jax.types import Problem
 from tests import changed, tiny
 
 
@@ -59,6 +60,27 @@ def config_of_table(directory, *, num_rows, alphabet):
 def test_a_tokenizer_larger_than_the_models_table_is_refused(tmp_path):
     config = config_of_table(tmp_path, num_rows=11, alphabet='SE.*\nUDLRabc')
     with pytest.raises(ValueError, match=r'ids up to 13, but .* has only 11 rows'):
+        tiny.make_setup(config)
+
+
+def test_added_tokens_need_no_row_unless_a_prompt_has_them(tmp_path):
+    """Gemma 3's tokenizer has a token for pictures behind the table of 270M and 1B."""
+    config = config_of_table(tmp_path, num_rows=11, alphabet='SE.*\nUDLR')
+    tokenizer = tokenizers.load_tokenizer(str(tmp_path))
+    tokenizer.add_special_tokens({'additional_special_tokens': ['<picture>']})
+    tokenizer.save_pretrained(tmp_path)
+    setup = tiny.make_setup(config)
+    assert (setup.policy.num_tokens, setup.policy.arch.vocab_size) == (11, 11)
+    problem = Problem(0, 'S.E\n', {}, 'a')
+    assert setup.encode(problem)
+    problem = dataclasses.replace(problem, prompt='S.<picture>E\n')
+    words = "the prompt has '<picture>', token 11, and the model has only 11 rows"
+    with pytest.raises(ValueError, match=words):
+        setup.encode(problem)
+    # One that ends a response needs its row.
+    fields = {'eos_token_id': [1, 11]}
+    (tmp_path / 'generation_config.json').write_text(json.dumps(fields))
+    with pytest.raises(ValueError, match=r'ids up to 11, but .* has only 11 rows'):
         tiny.make_setup(config)
 
 

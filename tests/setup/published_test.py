@@ -70,8 +70,29 @@ def test_every_file_that_decides_a_model_is_digested(tmp_path):
         (tmp_path / name).write_text(name)
     before = published.digest_weights(str(tmp_path))
     assert before.keys() == {'config.json', 'model.safetensors'}
+    # Mistral's weights in another format, which nobody reads.
+    (tmp_path / 'consolidated.safetensors').write_text('twice')
+    assert published.digest_weights(str(tmp_path)) == before
     (tmp_path / 'model.safetensors').write_text('other')
     assert published.digest_weights(str(tmp_path)) != before
+
+
+def test_settings_of_experts_do_not_bind_another_model(tmp_path):
+    (tmp_path / 'experts.py').write_text(
+        'from configs import base\n'
+        'def get_config():\n'
+        '    config = base.get_config()\n'
+        "    config.task.name = 'maze'\n"
+        '    config.model.replay_routing = True\n'
+        '    config.loss.router_aux_coef = 0.001\n'
+        "    config.stages = {'b': {'start': 5, 'reset_optimizer': False,\n"
+        "                           'loss': {'router_aux_coef': 0.01}}}\n"
+        '    return config\n'
+    )
+    config = published_config('a/b', str(tmp_path / 'experts.py'))
+    assert not config.model.replay_routing
+    assert config.loss.router_aux_coef == 0
+    assert config.stages == {}
 
 
 def test_a_task_that_is_unknown_is_named():

@@ -13,6 +13,9 @@ FAMILY = Family(
         # Every layer has experts, as in all published models.
         'decoder_sparse_step': 1,
         'mlp_only_layers': [],
+        # Qwen3-Coder's file states these, which transformers does not read.
+        **{'qkv_bias': False, 'use_qk_norm': True},
+        'shared_expert_intermediate_size': 0,
     },
     # A window applies to every layer.
     window_fields=frozenset({'sliding_window', 'use_sliding_window'}),

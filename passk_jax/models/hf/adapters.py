@@ -84,7 +84,9 @@ def write_adapters(
 def _fields(policy: Policy, base: str) -> dict[str, Any]:
     lora = policy.arch.lora
     assert lora is not None
-    is_directory = pathlib.Path(base).expanduser().is_dir()
+    path = pathlib.Path(base).expanduser()
+    # The base of an export is not in its place yet.
+    is_directory = path.is_absolute() or path.is_dir()
     name, _, revision = (base, '', '') if is_directory else base.partition('@')
     return {
         'peft_type': 'LORA',
@@ -156,7 +158,10 @@ def _check(path: pathlib.Path, policy: Policy) -> None:
         {str(x).rpartition('.')[2] for x in names}
         for names in (_targets(policy), targets)
     )
-    same_targets = isinstance(stated, str) or stored == ours
+    # PEFT's usual list names matrices that a model with joined experts does not have.
+    table = Transformer.parameters(policy.arch)
+    matrices = {_matrix(row).rpartition('.')[2] for row in table.values()}
+    same_targets = isinstance(stated, str) or stored & matrices == ours
     same = (fields.get('r'), fields.get('lora_alpha')) == (lora.rank, lora.alpha)
     if not (same and same_targets):
         raise InputError(

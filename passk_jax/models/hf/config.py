@@ -170,6 +170,10 @@ def hf_config_fields(
     return fields
 
 
+CONSOLIDATED = 'consolidated*'
+"""Weights in another format than transformers', which nobody here reads."""
+
+
 def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
     """Returns the local directory of a source; fetches a hub name.
 
@@ -195,6 +199,8 @@ def source_directory(source: str, patterns: Iterable[str]) -> pathlib.Path:
         )
     try:
         files = {'allow_patterns': list(patterns), 'revision': revision or None}
+        # Mistral's repositories have their weights twice.
+        files['ignore_patterns'] = [CONSOLIDATED]
         return pathlib.Path(snapshot_download(name, **files))
     except (OSError, ValueError) as error:
         raise InputError(

@@ -114,6 +114,20 @@ def stored_fields(source: str) -> dict[str, Any]:
     return _read(source)[1]
 
 
+def limited_fields(fields: Mapping[str, Any], processor: Processor) -> dict[str, Any]:
+    """Returns a model's fields with the limits of a processor.
+
+    >>> one = Processor(14, 2, 784, 1000, (0.5,) * 3, (0.5,) * 3)
+    >>> fields = limited_fields({'patch_size': 14, 'max_pixels': 9000}, one)
+    >>> fields['max_pixels'], fields['size']
+    (1000, {'shortest_edge': 784, 'longest_edge': 1000})
+    """
+    limits = {'min_pixels': processor.min_pixels, 'max_pixels': processor.max_pixels}
+    stated = {name: limits[name] for name in _EDGES if name in fields}
+    size = {edge: limits[name] for name, edge in _EDGES.items()}
+    return {**fields, **stated, 'size': size}
+
+
 def _read(source: str) -> tuple[pathlib.Path, dict[str, Any]]:
     """Reads the fields, from the same file as transformers if there are two."""
     directory, name = source_directory(source, FILES), 'image_processor'

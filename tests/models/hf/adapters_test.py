@@ -104,6 +104,29 @@ def test_older_names_of_tensors_are_read(tmp_path):
         np.testing.assert_array_equal(x, params[name])
 
 
+def test_targets_that_name_nothing_are_as_good_as_absent(tmp_path):
+    make_model('qwen2', tmp_path)
+    policy, params = read(tmp_path / 'base')
+    fields = adapters._fields(policy, str(tmp_path / 'base'))
+    targets = [*fields['target_modules'], 'mlp.experts.gate_proj', 'c_attn']
+    write(policy, params, tmp_path / 'ours', target_modules=targets)
+    mesh = hf_oracle.one_device()
+    assert adapters.load_adapters(policy, str(tmp_path / 'ours'), mesh)
+
+
+def test_a_base_on_this_machine_is_a_path_before_it_is_there(tmp_path):
+    make_model('qwen2', tmp_path)
+    policy, _ = read(tmp_path / 'base')
+    place = '/data/me@lab/adapters/base'
+    for base, name, revision in (
+        (place, place, None),
+        ('you/base@v1', 'you/base', 'v1'),
+    ):
+        fields = adapters._fields(policy, base)
+        assert fields['base_model_name_or_path'] == name
+        assert fields['revision'] == revision
+
+
 @pytest.mark.parametrize('family', ['llama', 'qwen2'])
 def test_we_read_what_peft_writes(family, tmp_path):
     peft = pytest.importorskip('peft', reason="needs the extra 'peft'")

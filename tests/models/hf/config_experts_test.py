@@ -42,6 +42,11 @@ def test_what_changes_no_logit_may_have_any_value(tmp_path):
         {'router_aux_loss_coef': 0.0},
         {'intermediate_size': None},
         {'max_window_layers': 48},
+        # As in Qwen3-Coder's file.
+        {
+            **{'qkv_bias': False, 'use_qk_norm': True},
+            'shared_expert_intermediate_size': 0,
+        },
     ):
         assert read_arch(tmp_path, QWEN3_MOE, **change) == EXPECTED
     assert read(QWEN3_MOE | {'mlp_only_layers': None}) == EXPECTED
@@ -67,7 +72,7 @@ def test_a_size_is_never_transformers_own(size, tmp_path):
         ({'num_experts_per_tok': 5}, 'num_experts=4, experts_per_token=5'),
         ({'num_experts_per_tok': -1}, 'experts_per_token=-1'),
         ({'moe_intermediate_size': -1}, 'mlp_dim=-1 must be positive'),
-        ({'shared_expert_intermediate_size': 4}, 'passk_jax does not know: shared_ex'),
+        ({'shared_expert_intermediate_size': 4}, '_size=4; only 0 is supported'),
         ({'hidden_act': 'gelu'}, "hidden_act='gelu'"),
     ],
 )
