@@ -7,11 +7,10 @@ from passk_jax.config.conversion import (
     to_json,
     with_new_options,
 )
+from passk_jax.config.evaluation_config import CheckpointConfig, EvalConfig
 from passk_jax.config.experiment import (
     AdvantageConfig,
-    CheckpointConfig,
     DataConfig,
-    EvalConfig,
     ExperimentConfig,
     InitConfig,
     LogConfig,

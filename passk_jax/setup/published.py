@@ -7,7 +7,6 @@ The model replaces the model of the first config file in ``--task``, or else of
 import dataclasses
 
 import jax
-from ml_collections import ConfigDict
 
 from passk_jax import config as configs
 from passk_jax.cli import config_file, config_folder
@@ -61,7 +60,7 @@ def published_config(
     config.train.update(pack_sizes=0, num_prompts=1, mini_batch_prompts=1)
     config.train.micro_batch_prompts = 1
     config.model.replay_routing, config.loss.router_aux_coef = False, 0.0
-    config.stages = ConfigDict()
+    config.stages = {}
     config.log.diagnostics_every = config.log.difficulty_bins = 0
     config.checkpoint.keep_best = ''
     config.mesh.update(parse_mesh(mesh or '1,-1,1,1'))

@@ -7,7 +7,7 @@ from passk_jax.verifiers.normal_form import normal_form
 
 _OPTION = re.compile(r'(?:\\text\{\s*)?\(?\s*([A-Z])\s*\)?[.:]?(?:\s*\})?')
 _OPTION_TEXT = re.compile(
-    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-Z])\s*-(?=\s))'
+    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-E])\s*-(?=\s))'
     r'\s*[.:]?\s*(\}?)\s*(\S.{0,400})',
     re.DOTALL,
 )
@@ -19,6 +19,7 @@ _MORE_LETTERS = re.compile(
     r'|[^A-Z\s}][\s}]*\bor[\s}]+[A-H]\W*$)',
     re.DOTALL,
 )
+_CURVE = re.compile(r'(?=[^{}]*x)(?=[^{}]*y)[^{}]*=')
 _IN_BRACKETS = re.compile(r'\([^()]{2,}\)')
 
 
@@ -36,6 +37,10 @@ def read_option(text: str) -> Option | None:
         return None
     letter = next(part for part in match.groups()[:4] if part)
     behind = match[6]
+    # A - B and C: x^2 + y^2 = 4 are formulas.
+    is_difference = match[4] and len(behind) == 1 and behind.isalpha()
+    if is_difference or (match[3] and _CURVE.match(behind)):
+        return None
     if text.startswith(r'\text{') and not match[5]:
         behind = r'\text{' + behind
     if _MORE_LETTERS.match(_IN_BRACKETS.sub('', behind.replace(r'\text{', ' '))):

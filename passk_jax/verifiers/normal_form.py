@@ -65,8 +65,11 @@ SIGNS = {
         if name in GREEK_CAPITALS
     },
 }
-_RAISED = dict(zip('⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ⁿⁱˣ', '0123456789+-()nix', strict=True))
-_LOWERED = dict(zip('₀₁₂₃₄₅₆₇₈₉₊₋ₙₓ', '0123456789+-nx', strict=True))
+_RAISED = dict(zip('⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁽⁾ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ',
+                   '0123456789+-()abcdefghijklmnoprstuvwxyz', strict=True))  # fmt: skip
+_LOWERED = dict(zip('₀₁₂₃₄₅₆₇₈₉₊₋ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ', '0123456789+-aehijklmnoprstuvx',
+                    strict=True))  # fmt: skip
+_RAISED_END = re.compile('(?<=[0-9])(?:ᵗʰ|ˢᵗ|ⁿᵈ|ʳᵈ)')
 _RUNS = (
     (re.compile(f'[{"".join(_RAISED)}]+'), '^', _RAISED),
     (re.compile(f'[{"".join(_LOWERED)}]+'), '_', _LOWERED),
@@ -126,7 +129,8 @@ COMMANDS = tuple(
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
         (r'\^ *\{\\phantom *\{[^{}]*\} *\}', ''),
         (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
-        (r'\\(?:under|over)brace *(\{[^{}]*\}) *[_^] *'
+        # A label that counts what dots leave out says how many.
+        (r'\\(?:under|over)brace *(\{(?![^{}]*(?:\.\.|dots))[^{}]*\}) *[_^] *'
          r'(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w)', r'\1'),
         (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
         # A system of equations is a list; cases with conditions are not.
@@ -234,7 +238,8 @@ COMMANDS = tuple(
         (r'\\(?:geqslant|geqq|geq)(?![a-zA-Z])|>=', r'\\ge '),
         (r'\\(?:lt)(?![a-zA-Z])', '<'),
         (r'\\(?:gt)(?![a-zA-Z])', '>'),
-        (r'\\neq(?![a-zA-Z])|\\not\s*=|!=', r'\\ne '),
+        # But 5!=120 is a factorial.
+        (r'\\neq(?![a-zA-Z])|\\not\s*=|(?<![0-9])!=', r'\\ne '),
         (r'\\(?:simeq|approxeq|thickapprox|doteq)(?![a-zA-Z])', r'\\approx '),
         (r'\\(?:l|r)?(?:vert|mid)(?![a-zA-Z])|\\[lr]vert(?![a-zA-Z])', '|'),
         (r'\\lbrace(?![a-zA-Z])', r'\\{'),
@@ -324,6 +329,7 @@ def _without_ends(text: str) -> str:
 def _plain_signs(text: str) -> str:
     if text.isascii():
         return _INVISIBLE.sub('', text)
+    text = _RAISED_END.sub(lambda match: unicodedata.normalize('NFKC', match[0]), text)
     for run, command, digits in _RUNS:
         text = run.sub(
             lambda match, command=command, digits=digits: (

@@ -185,14 +185,17 @@ def _values(gold: Node, answer: Node, base: int | None) -> _Sample:
         node == Constant('i') for tree in (gold, answer) for node in nodes(tree)
     )
     at = functools.partial(_values_at, (gold, answer), rename, base=base, real=real)
-    samples = [at(point, 0) for point in _points(variables)]
+    points = _points(variables)
+    if _is_rounded(gold) or _is_rounded(answer):
+        points += _whole_points(variables)
+    samples = [at(point, 0) for point in points]
     most = min(map(_most_digits, (gold, answer)))
     few = [sample for sample in samples if sample and sample[2] <= most]
     digits = max((digits for _, _, digits in few), default=0)
     enough = len(few) == sum(map(bool, samples))
     if digits <= _FEW:
         return _Sample([(one, other) for one, other, _ in few], 0, enough)
-    points = [p for p, s in zip(_points(variables), samples, strict=True) if s in few]
+    points = [p for p, s in zip(points, samples, strict=True) if s in few]
     again = filter(None, (at(point, digits) for point in points))
     return _Sample([(one, other) for one, other, _ in again], digits, enough)
 
@@ -212,6 +215,20 @@ def _points(variables: Sequence[str]) -> list[Point]:
             for place, name in enumerate(variables)
         }
         for number in range(12)
+    ]
+
+
+def _is_rounded(tree: Node) -> bool:
+    rounds = ('floor', 'ceil')
+    return any(isinstance(x, Apply) and x.operation in rounds for x in nodes(tree))
+
+
+def _whole_points(variables: Sequence[str]) -> list[Point]:
+    """Returns points of small whole numbers, where floors differ from ceilings."""
+    return [
+        {name: mpmath.mpf(2 + (number + 5 * place) % 9) for place, name in numbered}
+        for numbered in [list(enumerate(variables))]
+        for number in range(8 if variables else 0)
     ]
 
 

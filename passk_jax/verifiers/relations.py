@@ -23,10 +23,12 @@ from passk_jax.verifiers.forms import (
 from passk_jax.verifiers.matching import (
     Compare,
     Judge,
+    all_of,
     any_of,
     match_in_any_order,
     match_in_order,
 )
+from passk_jax.verifiers.name_pairs import may_name_one_thing
 from passk_jax.verifiers.trees import (
     Apply,
     Constant,
@@ -332,11 +334,13 @@ def equation_rule(
         # AB = BC = CD is no value of AB.
         if same or len(gold.items) > 2:
             return same
+    simple = all_of(_has_two_sides(equation, compare) for equation in (gold, answer))
+    if not simple:
+        same = match_in_any_order(gold.items, answer.items, compare)
+        return same if simple is False else None
     other = assigned(answer)
-    if name is not None and other is not None:
-        same_name = name.casefold() == other.casefold()
-        if same_name or max(len(name), len(other)) > 1:
-            return compare(gold.items[-1], answer)
+    if name and other and may_name_one_thing(name, other):
+        return compare(gold.items[-1], answer)
     if numeric_sides(gold) and numeric_sides(answer):
         return any_of(compare(side, answer) for side in gold.items)
     tree, other_tree = difference(gold), difference(answer)
@@ -346,6 +350,14 @@ def equation_rule(
     if names(tree) == names(other_tree) and len(names(tree)) > 1:
         pairs.append((_clear_fractions(tree), _clear_fractions(other_tree)))
     return any_of(judge.proportional(*pair) for pair in dict.fromkeys(pairs))
+
+
+def _has_two_sides(equation: Equation, compare: Compare) -> bool | None:
+    """Returns whether sides between say no more; they do in ``x = 2y = 3z``."""
+    first, *between, last = equation.items
+    if is_number(last):
+        return True
+    return all_of(any_of((compare(first, x), compare(last, x))) for x in between)
 
 
 def inequality_rule(

@@ -39,10 +39,11 @@ def quotient(above: Form, below: Form) -> Form:
 
 def combined(operation: str, first: Form, second: Form) -> Form:
     """Applies an operation to two values; ``Unread`` unless both have trees."""
+    unread = Unread(f'{operation} {first!r} {second!r}')
     if not isinstance(first, Expression) or not isinstance(second, Expression):
-        return Unread('')
+        return unread
     if first.tree is None or second.tree is None:
-        return Unread('')
+        return unread
     tree = Apply(operation, (first.tree, second.tree))
     return Expression(f'{operation}{first.source} {second.source}', tree)
 

@@ -15,7 +15,13 @@ _THOUSANDS = re.compile(
     # Not 0,100.
     r'[-+]?\s*(?:\\?\$)?\s*[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9])'
 )
+# One behind an equals sign, a currency or words: x=1,234.
+_GROUPED = re.compile(
+    r'(?:=|\\approx(?![a-z])|\\\$|\\text\{[^{}]*\}|[A-Za-z]\.? )\s*[-+]?\s*'
+    r'(?:\\?\$)?\s*[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])'
+)
 _COMMA = re.compile(',')
+_HIDDEN = '\0'
 _WIDE_COMMA = re.compile(r',(?=\s)')
 
 
@@ -51,10 +57,13 @@ def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
     """Splits a list at its commas, except those inside a number such as ``1,500``.
 
     If blanks follow other commas, only these separate. Otherwise the number must be the
-    whole text, and in brackets have a zero after a comma.
+    whole text, and in brackets have a zero after a comma; or follow an equals sign, a
+    currency or words.
 
     >>> split_commas('1,500'), split_commas('1,500', bracketed=True)
     (['1,500'], ['1', '500'])
+    >>> split_commas('x=1,500,y=2'), split_commas('x=1,2')
+    (['x=1,500', 'y=2'], ['x=1', '2'])
     """
     if ',' not in text:
         return [text]
@@ -64,6 +73,9 @@ def split_commas(text: str, *, bracketed: bool = False) -> list[str]:
     whole_number = match and not re.search(r',', text.strip()[match.end() :])
     if whole_number and (not bracketed or ',0' in text):
         return [text]
+    if not bracketed and _GROUPED.search(text):
+        hidden = _GROUPED.sub(lambda match: match[0].replace(',', _HIDDEN), text)
+        return [x.replace(_HIDDEN, ',') for x in split_top(hidden, _COMMA)[0]]
     return split_top(text, _COMMA)[0]
 
 

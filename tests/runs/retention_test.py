@@ -46,20 +46,3 @@ def test_the_configuration_says_it():
     best = {'checkpoint__keep_best': 'validation/pass_at_1'}
     config = tiny.make_config(**best)
     assert Retention.of(config.checkpoint).best == 'validation/pass_at_1'
-
-
-def test_what_may_be_the_best_is_saved():
-    def saved(best: str) -> list[int]:
-        config = tiny.make_config(
-            checkpoint__every=4, checkpoint__keep_best=best, eval__every=3
-        )
-        return [
-            step
-            for step in range(8)
-            if config.checkpoint.is_due(
-                step, last=7, evaluated=config.eval.splits_due(step, last=7)
-            )
-        ]
-
-    assert saved('') == [0, 4, 7]
-    assert saved('validation/pass_at_1') == [0, 3, 4, 6, 7]

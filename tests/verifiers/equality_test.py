@@ -63,3 +63,11 @@ def test_a_text_equals_itself_if_it_can_be_parsed():
     assert equality.equal(r'\mathbb{Z}', r'\mathbb{Z}')
     with pytest.raises(equality.ParseError):
         equality.equal(r'\frac{', r'\frac{')
+
+
+@pytest.mark.parametrize(
+    ('gold', 'answer'), [(r'\gcd(m,n)', '1'), (r'2^{\gcd(m,n)}-1', '1')]
+)
+def test_letters_may_have_a_common_divisor(gold, answer):
+    with pytest.raises(equality.ParseError):
+        equality.equal(gold, answer)

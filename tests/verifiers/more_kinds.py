@@ -18,6 +18,23 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         ('|z|<1', ('|z|<1',), ('-1<z<1', '|z|<2')), ('|Z|<1', (), ('-1<Z<1',)),
         (r'x\ne3', (r'x<3\text{ or }x>3',), ('y<3, y>3', 'x<3')),
     ),
+    'thousands behind a name': (
+        ('1234', ('x=1,234', r'\text{Total}=1,234', 'a+b=1,234', r'x\approx1,234', 'f(10)=1,234', r'A=1,234\text{ cm}^2', r'P=\$1,234', r'2\cdot617=1,234'),
+         ('x=1,235', 'x=1, 234', '1,234,000', 'x=1234,000')),
+        ('5000', ('€5,000', '£5,000', 'USD 5,000', r'\text{Rs. }5,000'), ('€5,00', '€50,000')), ('-1500', (r'\$-1,500', r'-\$1,500'), (r'\$1,500',)),
+        ('(1000,2000)', ('x=1,000,y=2,000',), ('x=1,000,y=2,001',)), (r'1500\pi', (r'V=1,500\pi',), (r'V=1,500',)),
+        ('120', ('5!=120', r'5!=5\cdot4\cdot3\cdot2\cdot1=120'), ('5!=121', r'5\ne120', '120!')), ('x\\ne2', ('x!=2', 'x != 2'), ('x!=3',)),
+        ('3', (r'\text{Minimum value: }3', r'\text{Total: }3', 'Result: 3', r'\text{Ans: }3'), (r'\text{Minimum value: }4', r'\text{Maximum: x}', r'\text{Not the total: }3')),
+    ),
+    'formulas of several parts': (
+        (r'\begin{pmatrix}1\\3\end{pmatrix}+t\begin{pmatrix}2\\-1\end{pmatrix}', (), (r'\begin{pmatrix}1\\3\end{pmatrix}+t\begin{pmatrix}2\\1\end{pmatrix}', r'\begin{pmatrix}9\\9\end{pmatrix}-5t\begin{pmatrix}0\\0\end{pmatrix}')),
+        (r'\overline{AB}:\overline{CD}', (r'\overline{AB}:\overline{CD}',), (r'\overline{CD}:\overline{AB}',)), (r'\max(a,b)\text{ m}', (), (r'\min(a,b)\text{ cm}',)),
+        ('N - 1', ('N-1', '-1+N'), ('N - 2', 'N', '(N) 2')), ('R - r', ('R-r',), ('r', 'R')), ('C: x^2+y^2=4', (), ('C: x^2+y^2=9', 'C')), ('5', (), ('N - 5',)), ('B', ('B - 5', 'B: x=2', r'B - \text{both}'), ('C - 5',)),
+        (r'\frac{x-1}{2}=\frac{y+3}{4}=\frac z5', (r'\frac z5=\frac{y+3}{4}=\frac{x-1}{2}',), (r'\frac{x-1}{2}=\frac{y-3}{4}=\frac z5', r'\frac{x-1}{2}=\frac z5')),
+        ('a=2b=3c', (), ('a=5b=3c', 'a=3c')), ('y=2(x+1)=2x+2', ('y=2x+2',), ('y=2x+1',)),
+        ('1', (), (r'\gcd(m,n)',)), (r'\lfloor n/2\rfloor+1', (r'1+\lfloor\frac n2\rfloor',), (r'\lceil n/2\rceil',)), (r'\lfloor\sqrt n\rfloor', (r'\lfloor n^{1/2}\rfloor',), (r'\lceil\sqrt n\rceil-1',)),
+        ('a_n=2n+1', ('a_n=2n+1', '2n+1'), ('a_{n+1}=2n+1',)), ('f(x)=2x', ('y=2x', '2x'), ("f'(x)=2x", 'f^{-1}(x)=2x')), (r'P(A)=\frac12', (r'\frac12',), (r'P(B)=\frac12',)), ('AB=5', ('5',), ('AC=5',)), ('2^k', ('2ᵏ', '2^{k}'), ('2k',)), ('am+bm', (), ('aᵐ+bᵐ',)), ('a_k', ('aₖ',), ('ak',)),
+    ),
     'commands without a meaning': (
         ('9', (r'9\ ', r'9\nonumber', r'9\newline', r'\noindent 9', r'9\hfill', r'9\;\checkmark',
                '9 ✓', '✅ 9', r'9\qquad\blacksquare', r'9\ \square', r'9\relax', r'\space9', "'9'",

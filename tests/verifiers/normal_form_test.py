@@ -101,3 +101,17 @@ def test_no_pattern_repeats_a_group_possessively():
     possessive = re.compile(r'\)(?:[*+?]|\{\d*,?\d*\})\+|\(\?>')
     for path in pathlib.Path(passk_jax.__file__).parent.rglob('*.py'):
         assert not possessive.search(path.read_text()), path
+
+
+def test_a_brace_that_counts_what_dots_leave_out_has_its_label():
+    one, other = (rf'\underbrace{{11\cdots1}}_{{{n}}}' for n in (2024, 2023))
+    assert normal_form(one) != normal_form(other)
+    assert normal_form(r'\underbrace{x+1}_{\text{odd}}') == 'x+1'
+
+
+@pytest.mark.parametrize(
+    ('text', 'expected'),
+    [('2ᵏ', '2^{k}'), ('aₖ', 'a_{k}'), ('e⁻ᵗ', 'e^{-t}'), ('4ᵗʰ', '4th')],
+)
+def test_raised_and_lowered_letters_are_powers_and_indices(text, expected):
+    assert normal_form(text) == normal_form(expected)

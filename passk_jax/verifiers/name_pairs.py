@@ -1,0 +1,28 @@
+"""Whether two names may be of one value."""
+
+import re
+
+# A letter with an index, a prime, an argument or another letter.
+_FORMULA_NAME = re.compile(r"[A-Za-z](?:[_^'(].*|[A-Za-z]?)")
+_NUMBERED = re.compile(r'[A-Za-z]_[0-9]+')
+_SQUEEZED = re.compile(r'[\s{}]')
+
+
+def may_name_one_thing(name: str, other: str) -> bool:
+    """Returns whether two names may be of one value, as Area and A, or f(x) and y.
+
+    >>> may_name_one_thing('f(x)', 'f '), may_name_one_thing('a_n', 'a_{n+1}')
+    (True, False)
+    """
+    if name.casefold() == other.casefold():
+        return True
+    name, other = (_SQUEEZED.sub('', x) for x in (name, other))
+    if max(len(name), len(other)) < 2:
+        return False
+    short, long = sorted((name, other), key=len)
+    # AB and AC, a_n and a_{n+1} are two; f(x) is f, and roots are numbered at will.
+    is_part = len(short) == 1 and long.startswith(f'{short}(')
+    if is_part or all(_NUMBERED.fullmatch(x) for x in (name, other)):
+        return True
+    formulas = all(_FORMULA_NAME.fullmatch(x) for x in (name, other))
+    return name == other or not (formulas and name[0] == other[0])
