@@ -26,3 +26,8 @@ def may_name_one_thing(name: str, other: str) -> bool:
         return True
     formulas = all(_FORMULA_NAME.fullmatch(x) for x in (name, other))
     return name == other or not (formulas and name[0] == other[0])
+
+
+def names_a_function(name: str | None, other: str | None) -> bool:
+    """Returns whether two names are of a function's value, as ``y`` and ``f(x)``."""
+    return bool(name and other) and '(' in f'{name}{other}'

@@ -1,5 +1,6 @@
 """Equations and inequalities: the value of a name, the interval of a variable."""
 
+import functools
 import itertools
 import math
 import re
@@ -28,7 +29,7 @@ from passk_jax.verifiers.matching import (
     match_in_any_order,
     match_in_order,
 )
-from passk_jax.verifiers.name_pairs import may_name_one_thing
+from passk_jax.verifiers.name_pairs import may_name_one_thing, names_a_function
 from passk_jax.verifiers.trees import (
     Apply,
     Constant,
@@ -357,7 +358,11 @@ def _has_two_sides(equation: Equation, compare: Compare) -> bool | None:
     first, *between, last = equation.items
     if is_number(last):
         return True
-    return all_of(any_of((compare(first, x), compare(last, x))) for x in between)
+    alias = functools.partial(names_a_function, is_name(first))
+    return all_of(
+        any_of((alias(is_name(x)), compare(first, x), compare(last, x)))
+        for x in between
+    )
 
 
 def inequality_rule(

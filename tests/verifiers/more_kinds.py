@@ -31,7 +31,7 @@ MORE_KINDS: dict[str, tuple[Line, ...]] = {
         (r'\overline{AB}:\overline{CD}', (r'\overline{AB}:\overline{CD}',), (r'\overline{CD}:\overline{AB}',)), (r'\max(a,b)\text{ m}', (), (r'\min(a,b)\text{ cm}',)),
         ('N - 1', ('N-1', '-1+N'), ('N - 2', 'N', '(N) 2')), ('R - r', ('R-r',), ('r', 'R')), ('C: x^2+y^2=4', (), ('C: x^2+y^2=9', 'C')), ('5', (), ('N - 5',)), ('B', ('B - 5', 'B: x=2', r'B - \text{both}'), ('C - 5',)),
         (r'\frac{x-1}{2}=\frac{y+3}{4}=\frac z5', (r'\frac z5=\frac{y+3}{4}=\frac{x-1}{2}',), (r'\frac{x-1}{2}=\frac{y-3}{4}=\frac z5', r'\frac{x-1}{2}=\frac z5')),
-        ('a=2b=3c', (), ('a=5b=3c', 'a=3c')), ('y=2(x+1)=2x+2', ('y=2x+2',), ('y=2x+1',)),
+        ('a=2b=3c', (), ('a=5b=3c', 'a=3c')), ('y=2(x+1)=2x+2', ('y=2x+2', 'y=f(x)=2x+2', 'f(x)=y=2x+2'), ('y=2x+1', 'y=f(x)=2x+1')),
         ('1', (), (r'\gcd(m,n)',)), (r'\lfloor n/2\rfloor+1', (r'1+\lfloor\frac n2\rfloor',), (r'\lceil n/2\rceil',)), (r'\lfloor\sqrt n\rfloor', (r'\lfloor n^{1/2}\rfloor',), (r'\lceil\sqrt n\rceil-1',)),
         ('a_n=2n+1', ('a_n=2n+1', '2n+1'), ('a_{n+1}=2n+1',)), ('f(x)=2x', ('y=2x', '2x'), ("f'(x)=2x", 'f^{-1}(x)=2x')), (r'P(A)=\frac12', (r'\frac12',), (r'P(B)=\frac12',)), ('AB=5', ('5',), ('AC=5',)), ('2^k', ('2ᵏ', '2^{k}'), ('2k',)), ('am+bm', (), ('aᵐ+bᵐ',)), ('a_k', ('aₖ',), ('ak',)),
     ),
