@@ -30,6 +30,7 @@ from passk_jax.verifiers.units import Unit, split_unit
         (r'5\text{ million dollars}', '5', Unit('dollars', Fraction(10**6))),
         ('5万', '5', Unit('', Fraction(10**4))),
         ('5 apples', '5', Unit('')),
+        *[('5 more apples', '5', Unit('')), (r'5\text{ more apples}', '5', Unit(''))],
         ('12个', '12', Unit('')),
         (r'34\text{ sq. units}', '34', Unit('')),
         (r'5\text{ m}^5\text{ m}^5/\text{s}', '5', Unit('length^10/time')),
@@ -43,7 +44,7 @@ def test_a_unit_stands_behind_a_value(text, value, unit):
     'text',
     ['2t', '2s', '5m', '6ab', 'x cm', '2x cm', 'x+h', r'\sin(t)', '2 xyz', 'n(n+1)', 'v t',
      r'\frac{1}{2}h', r'5\text{ or more}', r'5\text{ or }6', 'cm', '5', '2 m/n', r'x\text{是}',
-     '2 t', '3i', '5不', '2cannot', '5apples', '5abc', '5 of', r'5\text{ of}'],
+     '2 t', '3i', '5不', '2cannot', '5apples', '5abc', '5 of', r'5\text{ of}', r'5\text{ more than}', r'5\text{ more}'],
 )  # fmt: skip
 def test_a_letter_is_a_variable_and_a_conjunction_no_unit(text):
     assert split_unit(text) is None
