@@ -110,7 +110,10 @@ def load_tokenizer(source: str) -> Tokenizer:
         tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(directory)
         if (path := directory / TEMPLATE_FILE).is_file():
             # As transformers' processors do.
-            tokenizer.chat_template = config.read_json(path)['chat_template']
+            template = config.read_json(path).get('chat_template')
+            if not isinstance(template, str):
+                raise ValueError(f'{path} has no text chat_template')
+            tokenizer.chat_template = template
     except (OSError, ValueError, KeyError) as e:
         raise InputError(
             f'no tokenizer in {source!r}, which must be a directory with a '
@@ -138,10 +141,7 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         return None
     fields = config.read_json(path)
     if path.name == names[1]:
-        stated = fields.get('eos_token_id') or (fields.get('text_config') or {}).get(
-            'eos_token_id'
-        )
-        fields = {'eos_token_id': stated}
+        fields = _ends_of_config(fields)
     stated = fields.get('eos_token_id')
     ids = stated if isinstance(stated, list) else [stated]
     # type(), because a bool is an int.
@@ -155,6 +155,17 @@ def load_generation_config(source: str) -> transformers.GenerationConfig | None:
         return transformers.GenerationConfig.from_dict(fields)
     except (TypeError, ValueError) as error:
         raise InputError(f'{path}: transformers refuses it: {error}') from error
+
+
+def _ends_of_config(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the end tokens of a ``config.json``, as a generation config has them."""
+    inner = fields.get('text_config')
+    for part in (fields, inner if isinstance(inner, Mapping) else {}):
+        stated = part.get('eos_token_id')
+        ids = stated if isinstance(stated, list) else [stated]
+        if ends := [i for i in ids if type(i) is int and i >= 0]:
+            return {'eos_token_id': ends}
+    return {}
 
 
 def check_chat(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
+from absl import logging
 
 from passk_jax import plugins
 from passk_jax.config import ModelConfig
@@ -95,6 +96,11 @@ def _check(workdir: pathlib.Path, now: Digests) -> None:
             )
         # Older runs have no digest of these files, and may resume.
         later = (*PROCESSOR_FILES, TEMPLATE_FILE)
+        if TEMPLATE_FILE in new.keys() - old.keys():
+            message = (
+                'the run began with the template of the tokenizer of %s, not of %s'
+            )
+            logging.warning(message, source, TEMPLATE_FILE)
         new = {k: x for k, x in new.items() if k in old or k not in later}
         if changed := sorted(dict(old.items() ^ new.items())):
             raise InputError(

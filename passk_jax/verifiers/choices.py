@@ -7,7 +7,7 @@ from passk_jax.verifiers.normal_form import normal_form
 
 _OPTION = re.compile(r'(?:\\text\{\s*)?\(?\s*([A-Z])\s*\)?[.:]?(?:\s*\})?')
 _OPTION_TEXT = re.compile(
-    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-E])\s*-(?=\s))'
+    r'(?:\\text\{\s*)?(?:\(([A-Z])\)|([A-Z])\s*[).]|([A-Z]):(?=[\s0-9\\])|([A-HJ])\s*-(?=\s))'
     r'\s*[.:]?\s*(\}?)\s*(\S.{0,400})',
     re.DOTALL,
 )
@@ -19,7 +19,7 @@ _MORE_LETTERS = re.compile(
     r'|[^A-Z\s}][\s}]*\bor[\s}]+[A-H]\W*$)',
     re.DOTALL,
 )
-_CURVE = re.compile(r'(?=[^{}]*x)(?=[^{}]*y)[^{}]*=')
+_CURVE = re.compile(r'(?=[^{}]*x)(?=[^{}]*y)(?=[^{}]*\^).*=')
 _IN_BRACKETS = re.compile(r'\([^()]{2,}\)')
 
 

@@ -30,6 +30,7 @@ _TOLERANCE = 1e-6
 _BOUND = re.compile(
     r'(\\(?:int|sum|prod) *_ *(?:[0-9A-Za-z]|\{[^{}]*\}) *\^ *)([0-9])(?= +[0-9])'
 )
+_DIVISOR_OF_LETTERS = re.compile(r'\\gcd[^0-9]*[A-Za-z]|lcm\}?\W*[A-Za-z]')
 _APART = re.compile(r'[0-9]\s*(?:[\s"\']|\\text\{[^{}]*\})\s*[0-9]')
 
 
@@ -73,7 +74,7 @@ def equal(gold: str, answer: str) -> bool:
 def _compare_by_math_verify(gold: str, answer: str) -> bool:
     gold, answer = (_BOUND.sub(r'\1{\2}', text) for text in (gold, answer))
     # sympy takes letters as having no common divisor.
-    if any(r'\gcd' in text or 'lcm' in text for text in (gold, answer)):
+    if any(map(_DIVISOR_OF_LETTERS.search, (gold, answer))):
         raise ParseError(answer)
     # math-verify would drop words ("14 or more"), marks (9', 9?), and join numbers.
     alike = _words_of(answer) == _words_of(gold) and _marks(answer) == _marks(gold)

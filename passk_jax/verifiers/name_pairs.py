@@ -5,7 +5,8 @@ import re
 # A letter with an index, a prime, an argument or another letter.
 _FORMULA_NAME = re.compile(r"[A-Za-z](?:[_^'(].*|[A-Za-z]?)")
 _NUMBERED = re.compile(r'[A-Za-z]_[0-9]+')
-_SQUEEZED = re.compile(r'[\s{}]')
+_SQUEEZED = re.compile(r'[\s{}]|\\(?:text|triangle)(?![a-z])|\\(?=[a-z])')
+_OF_INDEX = re.compile(r'([A-Za-z])\((\w)\)')
 
 
 def may_name_one_thing(name: str, other: str) -> bool:
@@ -19,9 +20,12 @@ def may_name_one_thing(name: str, other: str) -> bool:
     name, other = (_SQUEEZED.sub('', x) for x in (name, other))
     if max(len(name), len(other)) < 2:
         return False
+    if '_' in name + other:
+        name, other = (_OF_INDEX.sub(r'\1_\2', x) for x in (name, other))
     short, long = sorted((name, other), key=len)
-    # AB and AC, a_n and a_{n+1} are two; f(x) is f, and roots are numbered at will.
-    is_part = len(short) == 1 and long.startswith(f'{short}(')
+    # AB and AC, a_n and a_{n+1} are two; f(x) is f, S_n is S, and roots are numbered at
+    # will.
+    is_part = long.startswith((f'{short}(', f'{short}_'))
     if is_part or all(_NUMBERED.fullmatch(x) for x in (name, other)):
         return True
     formulas = all(_FORMULA_NAME.fullmatch(x) for x in (name, other))

@@ -238,8 +238,8 @@ COMMANDS = tuple(
         (r'\\(?:geqslant|geqq|geq)(?![a-zA-Z])|>=', r'\\ge '),
         (r'\\(?:lt)(?![a-zA-Z])', '<'),
         (r'\\(?:gt)(?![a-zA-Z])', '>'),
-        # But 5!=120 is a factorial.
-        (r'\\neq(?![a-zA-Z])|\\not\s*=|(?<![0-9])!=', r'\\ne '),
+        # But 5!=120 is a factorial, and x^2!=4 is none.
+        (r'\\neq(?![a-zA-Z])|\\not\s*=|(?:(?<![0-9])|(?<=[\^_][0-9]))!=', r'\\ne '),
         (r'\\(?:simeq|approxeq|thickapprox|doteq)(?![a-zA-Z])', r'\\approx '),
         (r'\\(?:l|r)?(?:vert|mid)(?![a-zA-Z])|\\[lr]vert(?![a-zA-Z])', '|'),
         (r'\\lbrace(?![a-zA-Z])', r'\\{'),

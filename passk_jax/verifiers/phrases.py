@@ -29,9 +29,8 @@ _INTRODUCTION = re.compile(
     r'(?:\s+is|\s*:)?(?=[\s(:{])|(?:therefore|thus|hence|so)\b,?|答案?(?:[是为]|(?=:))'
     # Like \approx before an answer.
     r'|(?:about|approximately|approx\.?|roughly|大?约)(?=[\s}]*(?:[-0-9.(]|\\(?!text)))'
-    # A label, as in Minimum value: 3.
-    r'|(?:(?:minimum|maximum|least|greatest|smallest|largest|total|final|exact)\s+)?'
-    r'(?:minimum|maximum|value|total|sum|result|ans|number|area|volume|length)\s*:'
+    # A label, as in Total: 3. A minimum may stand beside a maximum.
+    r'|(?:(?:total|final|exact)\s+)?(?:value|total|sum|result|ans|number)\s*:'
     r'(?=[\s}]*[^\sA-Za-z}])'
     r'|(?!(?:[^{}]*[ {])?(?:not?|wrong|incorrect|other|or|than|if|when)\b)'
     r'(?:there|the [a-z -]{1,60}) (?:are|is|equals)(?: exactly| only)?'

@@ -335,7 +335,9 @@ def equation_rule(
         # AB = BC = CD is no value of AB.
         if same or len(gold.items) > 2:
             return same
-    simple = all_of(_has_two_sides(equation, compare) for equation in (gold, answer))
+    # Between a name and its value, an answer may have any formula.
+    chains = (gold,) if name else (gold, answer)
+    simple = all_of(_has_two_sides(equation, compare) for equation in chains)
     if not simple:
         same = match_in_any_order(gold.items, answer.items, compare)
         return same if simple is False else None

@@ -18,7 +18,7 @@ _THOUSANDS = re.compile(
 # One behind an equals sign, a currency or words: x=1,234.
 _GROUPED = re.compile(
     r'(?:=|\\approx(?![a-z])|\\\$|\\text\{[^{}]*\}|[A-Za-z]\.? )\s*[-+]?\s*'
-    r'(?:\\?\$)?\s*[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9])'
+    r'(?:\\?\$)?\s*[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])'
 )
 _COMMA = re.compile(',')
 _HIDDEN = '\0'

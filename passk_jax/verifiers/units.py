@@ -259,7 +259,7 @@ def _power(text: str) -> Unit | None:
 
 def _is_name(words: list[str], *, plain: bool) -> bool:
     """Returns whether words name the things that a number counts."""
-    if len(words) > 1 and words[0].lower() == 'more':
+    if len(words) > 1 and words[0].lower() == 'more' and words[1] not in _UNITS:
         # Five more apples; not five more than six.
         words = words[1:]
     small = [word.lower() for word in words]

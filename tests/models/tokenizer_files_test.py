@@ -48,8 +48,10 @@ def test_the_template_of_a_processor_is_the_one(tmp_path):
     ('fields', 'expected'),
     [
         ({'eos_token_id': [3, 4]}, [3, 4]),
-        ({'text_config': {'eos_token_id': 5}}, 5),
-        ({'text_config': None}, None),
+        ({'text_config': {'eos_token_id': 5}}, [5]),
+        ({'eos_token_id': 0, 'text_config': {'eos_token_id': 5}}, [0]),
+        ({'text_config': 'x', 'eos_token_id': -1}, None),
+        ({'text_config': None, 'eos_token_id': True}, None),
     ],
 )
 def test_without_a_generation_config_the_config_names_the_end(
