@@ -480,7 +480,7 @@ claim() {
   if [[ ! -v LAUNCH_LOOP ]]; then
     local holder
     holder=$(launcher)
-    [[ -z $holder || $holder == $$ ]] ||
+    [[ -z $holder || $holder == "$$" ]] ||
       refuse "process $holder runs here as $(option name passk); stop it"
     { echo $$; command_of $$; } > "$logs/launcher.pid"
   fi

@@ -14,5 +14,5 @@ def test_a_k_above_n_counts_as_n():
         run_log.category_metrics,
     )
     for describe in described:
-        assert describe(first, k=9) == describe(first, k=4)
-        assert any(name.endswith('pass_at_4') for name in describe(first, k=9))
+        assert describe(first, ks=(9,)) == describe(first, ks=(4,))
+        assert any(name.endswith('pass_at_4') for name in describe(first, ks=(9,)))

@@ -31,6 +31,9 @@ def test_a_family_is_known_to_transformers_under_its_names(name):
     fields |= reference.attribute_map.keys()
     # Fields that only published files have.
     fields |= {'norm_topk_prob'} if parts else set()
+    if family.feed_forward == 'moe':
+        # As Qwen3-Coder's.
+        fields |= {'qkv_bias', 'use_qk_norm', 'shared_expert_intermediate_size'}
     stated = family.fixed.keys() | family.window_fields | family.inert
     assert stated | {*family.sizes.values(), *family.synonyms} <= fields
     if parts:
