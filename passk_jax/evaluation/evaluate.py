@@ -109,10 +109,37 @@ class Evaluate:
                 raise _StoppedError
             on_progress()
 
-        config = self.config
+        try:
+            rows, failures = self._record(
+                params, batches, go_on, split=split, step=step
+            )
+        except _StoppedError:
+            return None
+        samples = self.config.bootstrap_samples
+        values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
+        # No mean includes the dropped prompts, which are over the limit.
+        values['num_dropped'] = float(batches.num_dropped)
+        # Shares of all responses.
+        total = batches.num_problems * self.config.num_responses
+        values |= {f'verifier_{kind}': n / total for kind, n in failures.items()}
+        return EvaluationResult(values, rows)
+
+    def _record(
+        self,
+        params: Params,
+        batches: EvaluationBatches,
+        go_on: Callable[[], None],
+        *,
+        split: str,
+        step: int,
+    ) -> tuple[list[Record], collections.Counter[str]]:
+        """Returns a record of each problem, and how often the verifier failed, by kind.
+
+        An error that ``go_on`` raises ends it.
+        """
         key = self.keys.key(Purpose.EVALUATION, step, split=split)
-        total = batches.num_problems * config.num_responses
-        recorded_indices = _spread(min(config.kept_responses, total), total)
+        total = batches.num_problems * self.config.num_responses
+        recorded_indices = _spread(min(self.config.kept_responses, total), total)
         rows: list[Record] = []
         failures: collections.Counter[str] = collections.Counter()
         with Progress(
@@ -122,11 +149,8 @@ class Evaluate:
             silent_seconds=_SILENT_SECONDS,
         ) as progress:
             for batch, valid in batches:
-                try:
-                    go_on()
-                    sampled = self.sample(params, batch, key=key, on_progress=go_on)
-                except _StoppedError:
-                    return None
+                go_on()
+                sampled = self.sample(params, batch, key=key, on_progress=go_on)
                 responses = self.sample.verify(sampled, step=step)
                 for kind, failed in responses.verdicts.failures.items():
                     failures[kind] += int(failed[:valid].sum())
@@ -134,13 +158,7 @@ class Evaluate:
                 rows += _records(problems, responses, first, recorded_indices)
                 progress.update(len(rows))
                 return_freed_memory()
-        samples = config.bootstrap_samples
-        values = summarize(rows, seed=self.keys.seed, bootstrap_samples=samples)
-        # No mean includes the dropped prompts, which are over the limit.
-        values['num_dropped'] = float(batches.num_dropped)
-        # Shares of all responses.
-        values |= {f'verifier_{kind}': n / total for kind, n in failures.items()}
-        return EvaluationResult(values, rows)
+        return rows, failures
 
 
 def _spread(count: int, total: int) -> set[int]:

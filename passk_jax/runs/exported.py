@@ -60,7 +60,7 @@ def read_record(directory: pathlib.Path, workdir: pathlib.Path) -> ExportRecord:
             raise InputError(f'it is from another run than {workdir}: {changed} differ')
     # Exports of earlier versions do not say whether the source was a directory.
     is_local = record.get('is_local', _is_local(then))
-    return ExportRecord(record['step'], is_local is not False)
+    return ExportRecord(record['step'], bool(is_local))
 
 
 def _is_local(config: Mapping[str, Any]) -> bool:

@@ -186,7 +186,7 @@ def _values(gold: Node, answer: Node, base: int | None) -> _Sample:
     )
     at = functools.partial(_values_at, (gold, answer), rename, base=base, real=real)
     points = _points(variables)
-    if _is_rounded(gold) or _is_rounded(answer):
+    if variables and (_is_rounded(gold) or _is_rounded(answer)):
         points += _whole_points(variables)
     samples = [at(point, 0) for point in points]
     most = min(map(_most_digits, (gold, answer)))
@@ -226,9 +226,11 @@ def _is_rounded(tree: Node) -> bool:
 def _whole_points(variables: Sequence[str]) -> list[Point]:
     """Returns points of small whole numbers, where floors differ from ceilings."""
     return [
-        {name: mpmath.mpf(2 + (number + 5 * place) % 9) for place, name in numbered}
-        for numbered in [list(enumerate(variables))]
-        for number in range(8 if variables else 0)
+        {
+            name: mpmath.mpf(2 + (number + 5 * place) % 9)
+            for place, name in enumerate(variables)
+        }
+        for number in range(8)
     ]
 
 

@@ -1,6 +1,5 @@
 """Equations and inequalities: the value of a name, the interval of a variable."""
 
-import functools
 import itertools
 import math
 import re
@@ -360,9 +359,9 @@ def _has_two_sides(equation: Equation, compare: Compare) -> bool | None:
     first, *between, last = equation.items
     if is_number(last):
         return True
-    alias = functools.partial(names_a_function, is_name(first))
     return all_of(
-        any_of((alias(is_name(x)), compare(first, x), compare(last, x)))
+        names_a_function(is_name(first), is_name(x))
+        or any_of((compare(first, x), compare(last, x)))
         for x in between
     )
 

@@ -39,13 +39,12 @@ def quotient(above: Form, below: Form) -> Form:
 
 def combined(operation: str, first: Form, second: Form) -> Form:
     """Applies an operation to two values; ``Unread`` unless both have trees."""
-    unread = Unread(f'{operation} {first!r} {second!r}')
-    if not isinstance(first, Expression) or not isinstance(second, Expression):
-        return unread
-    if first.tree is None or second.tree is None:
-        return unread
-    tree = Apply(operation, (first.tree, second.tree))
-    return Expression(f'{operation}{first.source} {second.source}', tree)
+    match first, second:
+        case Expression(source, tree), Expression(other_source, other_tree):
+            if tree is not None and other_tree is not None:
+                both = Apply(operation, (tree, other_tree))
+                return Expression(f'{operation}{source} {other_source}', both)
+    return Unread(f'{operation} {first!r} {second!r}')
 
 
 def number(value: Fraction) -> Expression:
