@@ -68,7 +68,14 @@ from passk_jax.verifiers.scaling import (
 )
 from passk_jax.verifiers.tokens import literal
 from passk_jax.verifiers.trees import Name, Node, names
-from passk_jax.verifiers.units import DEGREE, MONEY, PERCENT, RADIAN, letter_of
+from passk_jax.verifiers.units import (
+    DEGREE,
+    MONEY,
+    PERCENT,
+    RADIAN,
+    are_opposite,
+    letter_of,
+)
 from passk_jax.verifiers.vocabulary import NO_SOLUTION, SYNONYMS
 
 # ab_{16} may be a product.
@@ -271,14 +278,18 @@ def _with_unit(form: Expression) -> Form:
 def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | None:
     """Compares two values with units, perhaps of different sizes."""
     units = gold.unit, answer.unit
+    if are_opposite(*units):
+        return False
     dimensions = {unit.dimension for unit in units}
     if dimensions == {DEGREE, RADIAN}:
         return compare(*map(_convert_degrees, (gold, answer)))
-    if units[0] != units[1] and len(dimensions) > 1 and '' not in dimensions:
+    if len(dimensions) > 1 and '' not in dimensions:
         return False
     bare = [unit for unit in units if not unit.dimension]
     # 12 ways are things without a size; 5 million has a size.
-    if units[0] == units[1] or (bare and all(unit.factor == 1 for unit in bare)):
+    if len(dimensions) == len({unit.factor for unit in units}) == 1 or (
+        bare and all(unit.factor == 1 for unit in bare)
+    ):
         return compare(gold.value, answer.value)
     return compare(*(times(form.value, form.unit.factor) for form in (gold, answer)))
 

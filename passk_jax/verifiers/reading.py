@@ -4,6 +4,7 @@ Readers try a text in normal form one after another; the first that knows its fo
 it. Parts are read in the same way, to a small depth.
 """
 
+import dataclasses
 import functools
 import re
 from collections.abc import Callable
@@ -340,7 +341,9 @@ def _quantity(text: str, depth: int) -> Form | None:
             scale = inner.unit.factor if isinstance(inner, Quantity) else 1
             if isinstance(inner, Quantity) and inner.unit.dimension:
                 scale = 1
-            return Quantity(value, Unit(unit[1].dimension, unit[1].factor * scale))
+            sense = inner.unit.sense if isinstance(inner, Quantity) else ''
+            factor = unit[1].factor * scale
+            return Quantity(value, Unit(unit[1].dimension, factor, sense))
     for pattern, unit_name in _MARKS:
         if match := pattern.fullmatch(text):
             value = read(match[1], depth)
@@ -351,8 +354,9 @@ def _quantity(text: str, depth: int) -> Form | None:
             return Quantity(value, unit)
         # 5 \% per year, 5 million dollars
         if value.unit.dimension:
-            return value
-        scaled = Unit(unit.dimension, value.unit.factor * unit.factor)
+            sensed = dataclasses.replace(value.unit, sense=unit.sense)
+            return Quantity(value.value, sensed)
+        scaled = Unit(unit.dimension, value.unit.factor * unit.factor, unit.sense)
         return Quantity(value.value, scaled)
     return None
 

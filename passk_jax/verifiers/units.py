@@ -10,12 +10,14 @@ any unit, unless they negate, compare or join (``\text{ or more}``).
 import collections
 import dataclasses
 import functools
+import itertools
 import re
 from fractions import Fraction
 
 from passk_jax.verifiers.vocabulary import (
     NO_NAMES,
     NUMBERS,
+    OPPOSITES,
     POWERS,
     SCALES,
     SHORT_NAMES,
@@ -35,10 +37,12 @@ class Unit:
     Attributes:
         dimension: such as ``'length^2'`` or ``'percent'``; ``''``: things of any kind.
         factor: its size in the dimension's first unit.
+        sense: a word of ``OPPOSITES`` beside it, such as ``'west'``.
     """
 
     dimension: str
     factor: Fraction = Fraction(1)
+    sense: str = dataclasses.field(default='', repr=False)
 
 
 def _table(text: str) -> dict[str, Unit]:
@@ -52,6 +56,7 @@ def _table(text: str) -> dict[str, Unit]:
 
 
 _UNITS = _table(UNITS)
+_SENSES = frozenset(itertools.chain(*OPPOSITES))
 _PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
     r'|\^\s*(?:\{\s*-?[1-9]\s*\}|-?[1-9])|\s+|.',
@@ -182,10 +187,18 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
         return Unit('', scale)
     if names[0] == 'of':
         names = names[1:]
-    unit = _compound(' '.join(names))
+    senses = [name for name in map(str.lower, names) if name in _SENSES]
+    unit = _compound(' '.join(x for x in names if x.lower() not in _SENSES))
     if unit is None and _is_name(names, plain=plain):
         unit = Unit('')
-    return unit and Unit(unit.dimension, unit.factor * scale)
+    sense = senses[0] if len(senses) == 1 else ''
+    return unit and Unit(unit.dimension, unit.factor * scale, sense)
+
+
+def are_opposite(first: Unit, second: Unit) -> bool:
+    """Returns whether words beside two units exclude each other, as west and east."""
+    senses = {first.sense, second.sense}
+    return len(senses) == 2 and any(senses <= {*words} for words in OPPOSITES)
 
 
 def _compound(text: str) -> Unit | None:

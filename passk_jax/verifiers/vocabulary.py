@@ -126,6 +126,15 @@ SCALES = {
     **{'score': 20, 'gross': 144, '百': 10**2, '千': 10**3, '万': 10**4, '亿': 10**8},
 }
 POWERS = {'square': 2, 'sq': 2, 'cubic': 3, 'cu': 3, '平方': 2, '立方': 3}
+# Words that exclude one another, beside a number or a unit.
+OPPOSITES = (
+    _words('odd even'),
+    _words('north south east west northeast northwest southeast southwest'),
+    _words('increase decrease'),
+    _words('profit loss'),
+    _words('clockwise counterclockwise anticlockwise'),
+    _words('minimum maximum'),
+)
 
 # Dimension: factor and names of each unit.
 UNITS = """
@@ -134,19 +143,26 @@ length: 1 m meter meters metre metres 米,
     1/10 dm decimeter decimeters 分米,
     1/1000 mm millimeter millimeters millimetre millimetres 毫米,
     1000 km kilometer kilometers kilometre kilometres 千米 公里,
+    1/1000000 micrometer micrometers micrometre micrometres micron microns,
+    1/1000000000 nm nanometer nanometers nanometre nanometres,
     127/5000 in inch inches,
     381/1250 ft foot feet, 1143/1250 yd yard yards, 201168/125 mi mile miles
 length^2: 10000 ha hectare hectares 公顷, 316160658/78125 acre acres
 length^3: 1/1000 l L liter liters litre litres 升,
     1/1000000 ml mL milliliter milliliters millilitre millilitres 毫升,
-    473176473/125000000000 gal gallon gallons
+    473176473/125000000000 gal gallon gallons,
+    473176473/500000000000 quart quarts, 473176473/1000000000000 pint pints
 mass: 1 kg kilogram kilograms 千克 公斤, 1/1000 g gram grams 克,
     1/1000000 mg milligram milligrams 毫克, 1000 tonne tonnes 吨,
+    45359237/50000 ton tons,
     45359237/100000000 lb lbs pound pounds, 45359237/1600000000 oz ounce ounces
 time: 1 s sec secs second seconds 秒, 60 min mins minute minutes 分钟,
-    3600 h hr hrs hour hours 小时, 86400 day days 天, 604800 week weeks 周, 1/1000 ms
-calendar: 1 month months 个月, 12 year years yr yrs 年
-length/time: 1397/3125 mph, 5/18 kmh kph
+    3600 h hr hrs hour hours 小时, 86400 day days 天, 604800 week weeks 周,
+    1/1000 ms millisecond milliseconds, 1/1000000 microsecond microseconds,
+    1/1000000000 ns nanosecond nanoseconds
+calendar: 1 month months 个月, 12 year years yr yrs 年, 120 decade decades,
+    1200 century centuries
+length/time: 1397/3125 mph, 5/18 kmh kph, 463/900 knot knots
 dollars: 1 dollar dollars usd buck bucks 美元, 1/100 cent cents
 euros: 1 euro euros eur
 sterling: 1 gbp sterling pounds-sterling
@@ -158,15 +174,25 @@ radian: 1 rad rads radian radians 弧度
 celsius: 1 celsius
 fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
-/time: 1 hz hertz, 1000 khz
-ohm: 1 ohm ohms, 1000 kohm
+/time: 1 hz hertz, 1000 khz, 1000000 MHz, 1000000000 GHz
+ohm: 1 ohm ohms, 1000 kohm kilohm kilohms
 length*mass/time^2: 1 N newton newtons
-length^2*mass/time^2: 1 J joule joules, 1000 kj,
-    3600000 kwh
-length^2*mass/time^3: 1 W watt watts, 1000 kw
-mass/length/time^2: 1 Pa pascal pascals, 1000 kPa
+length^2*mass/time^2: 1 J joule joules, 1000 kj kilojoule kilojoules,
+    3600000 kwh, 523/125 cal calorie calories, 4184 kcal kilocalorie kilocalories
+electron-volt: 1 eV, 1000 keV, 1000000 MeV, 1000000000 GeV
+length^2*mass/time^3: 1 W watt watts, 1000 kw kilowatt kilowatts,
+    1000000 MW megawatt megawatts
+mass/length/time^2: 1 Pa pascal pascals, 1000 kPa kilopascal kilopascals, 1000000 MPa,
+    100000 bar bars, 101325 atm atmosphere atmospheres
 kelvin: 1 K kelvin kelvins
-volt: 1 V volt volts
-ampere: 1 amp amps ampere amperes
+volt: 1 V volt volts, 1000 kV kilovolt kilovolts, 1/1000 mV millivolt millivolts
+ampere: 1 amp amps ampere amperes, 1/1000 mA milliamp milliamps
+coulomb: 1 coulomb coulombs
+farad: 1 farad farads
+tesla: 1 tesla teslas
+henry: 1 henry henries
+decibel: 1 dB decibel decibels
+byte: 1/8 bit bits, 1 byte bytes, 1000 KB kilobyte kilobytes,
+    1000000 MB megabyte megabytes, 1000000000 GB gigabyte gigabytes
 mole: 1 mol mole moles
 """

@@ -8,6 +8,14 @@ ones; :mod:`tests.verifiers.kinds_test` judges them all.
 Line = tuple[str, tuple[str, ...], tuple[str, ...]]
 
 KINDS: dict[str, tuple[Line, ...]] = {
+    'units of one kind, and words that exclude one another': (
+        (r'5\text{ tons}', (r'10000\text{ pounds}', '5'), (r'5\text{ kg}', r'5\text{ tonnes}')),
+        (r'5\text{ gallons}', (r'20\text{ quarts}',), (r'5\text{ quarts}', r'20\text{ pints}')),
+        (r'5\text{ MeV}', ('5', r'5000\text{ keV}'), (r'5\text{ eV}', r'5\text{ J}')),
+        (r'n\text{ odd}', ('n', r'n\text{ odd}'), (r'n\text{ even}',)),
+        (r'5\text{ miles west}', ('5', r'5\text{ miles}'), (r'5\text{ miles east}', r'5\text{ km west}')),
+        (r'10\%\text{ increase}', (r'10\%',), (r'10\%\text{ decrease}',)), (r'\$5\text{ profit}', (r'\$5',), (r'\$5\text{ loss}',)),
+    ),
     'percent': (
         (r'35\%', ('35%', r'35 \%', '35', r'35\text{ percent}', '0.35', r'\frac{7}{20}',
                    '35 percent', '３５％', r'\boldsymbol{35\%}', r'35.0\%', r'x=35\%'),
