@@ -277,19 +277,17 @@ def _with_unit(form: Expression) -> Form:
 
 def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | None:
     """Compares two values with units, perhaps of different sizes."""
-    units = gold.unit, answer.unit
-    if are_opposite(*units):
+    if are_opposite(gold.unit, answer.unit):
         return False
+    units = [dataclasses.replace(form.unit, sense='') for form in (gold, answer)]
     dimensions = {unit.dimension for unit in units}
     if dimensions == {DEGREE, RADIAN}:
         return compare(*map(_convert_degrees, (gold, answer)))
-    if len(dimensions) > 1 and '' not in dimensions:
+    if units[0] != units[1] and len(dimensions) > 1 and '' not in dimensions:
         return False
     bare = [unit for unit in units if not unit.dimension]
     # 12 ways are things without a size; 5 million has a size.
-    if len(dimensions) == len({unit.factor for unit in units}) == 1 or (
-        bare and all(unit.factor == 1 for unit in bare)
-    ):
+    if units[0] == units[1] or (bare and all(unit.factor == 1 for unit in bare)):
         return compare(gold.value, answer.value)
     return compare(*(times(form.value, form.unit.factor) for form in (gold, answer)))
 

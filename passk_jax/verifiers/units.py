@@ -10,7 +10,6 @@ any unit, unless they negate, compare or join (``\text{ or more}``).
 import collections
 import dataclasses
 import functools
-import itertools
 import re
 from fractions import Fraction
 
@@ -19,6 +18,7 @@ from passk_jax.verifiers.vocabulary import (
     NUMBERS,
     OPPOSITES,
     POWERS,
+    SAME_SENSES,
     SCALES,
     SHORT_NAMES,
     UNIT_LETTERS,
@@ -56,7 +56,7 @@ def _table(text: str) -> dict[str, Unit]:
 
 
 _UNITS = _table(UNITS)
-_SENSES = frozenset(itertools.chain(*OPPOSITES))
+_SENSES = {word: word for words in OPPOSITES for word in words} | SAME_SENSES
 _PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
     r'|\^\s*(?:\{\s*-?[1-9]\s*\}|-?[1-9])|\s+|.',
@@ -187,7 +187,7 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
         return Unit('', scale)
     if names[0] == 'of':
         names = names[1:]
-    senses = [name for name in map(str.lower, names) if name in _SENSES]
+    senses = [_SENSES[x.lower()] for x in names if x.lower() in _SENSES]
     unit = _compound(' '.join(x for x in names if x.lower() not in _SENSES))
     if unit is None and _is_name(names, plain=plain):
         unit = Unit('')

@@ -132,9 +132,10 @@ OPPOSITES = (
     _words('north south east west northeast northwest southeast southwest'),
     _words('increase decrease'),
     _words('profit loss'),
-    _words('clockwise counterclockwise anticlockwise'),
+    _words('clockwise counterclockwise'),
     _words('minimum maximum'),
 )
+SAME_SENSES = {'anticlockwise': 'counterclockwise'}
 
 # Dimension: factor and names of each unit.
 UNITS = """

@@ -14,6 +14,7 @@ KINDS: dict[str, tuple[Line, ...]] = {
         (r'5\text{ MeV}', ('5', r'5000\text{ keV}'), (r'5\text{ eV}', r'5\text{ J}')),
         (r'n\text{ odd}', ('n', r'n\text{ odd}'), (r'n\text{ even}',)),
         (r'5\text{ miles west}', ('5', r'5\text{ miles}'), (r'5\text{ miles east}', r'5\text{ km west}')),
+        (r'90^\circ\text{ counterclockwise}', (r'90^\circ\text{ anticlockwise}', r'90^\circ'), (r'90^\circ\text{ clockwise}',)),
         (r'10\%\text{ increase}', (r'10\%',), (r'10\%\text{ decrease}',)), (r'\$5\text{ profit}', (r'\$5',), (r'\$5\text{ loss}',)),
     ),
     'percent': (
