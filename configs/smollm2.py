@@ -178,7 +178,8 @@ def _policy(config: ConfigDict, source: str) -> None:
     # step takes two thirds of the time (benchmarks/README.md).
     config.model.compute_dtype = 'float32'
     config.model.attention = 'plain'
-    config.model.remat = 'none'
+    # Costs no time here, and saves .5 GB.
+    config.model.remat = 'gate_up'
 
     config.init.kind = 'warm_start'
     config.init.warm_start.demonstrations = 'solution'

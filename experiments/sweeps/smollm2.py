@@ -250,6 +250,8 @@ def _complete(arm: Arm, values: Mapping[str, Any]) -> Arm:
     overrides = {
         **arm.overrides,
         'model.source': values['source'],
+        # As in the committed runs.
+        'model.remat': 'none',
         'optimizer.learning_rate': rate * _MULTIPLES.get(arm.name, 1),
         **_SETTINGS[values['on']],
     }

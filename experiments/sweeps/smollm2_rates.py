@@ -54,7 +54,13 @@ def _arm(estimator: str, rate: float, source: str) -> Arm:
         f'{estimator}_{rate:g}',
         f'{estimator}, rate {rate:g}',
         f'configs/smollm2.py:source={source}',
-        {'advantage.name': estimator, 'optimizer.learning_rate': rate, **_HORIZON},
+        {
+            'advantage.name': estimator,
+            'optimizer.learning_rate': rate,
+            # As in the committed runs.
+            'model.remat': 'none',
+            **_HORIZON,
+        },
     )
 
 

@@ -24,8 +24,8 @@ from passk_jax.models.frozen import Weights
 from passk_jax.models.policy import Params
 from passk_jax.sharding import AnyMesh
 
-Learn = Callable[[Batch, int | None], tuple[Params, Any]]
-"""Takes a part of a mini-batch and its rows; returns its gradient and figures."""
+Learn = Callable[[Params, Batch, int | None], tuple[Params, Any]]
+"""Adds the gradient of a part of a mini-batch, in rows; returns the sum and figures."""
 
 Measure = Callable[[Batch, int | None], Any]
 """Takes a part of a mini-batch and its rows; returns its figures alone."""
@@ -163,8 +163,7 @@ class MicroBatches:
 
         def visit(total: Params, part: Batch, rows: int, learns: bool) -> tuple:
             if learns:
-                grads, (metrics, log_probs) = learn(part, rows)
-                total = jax.tree.map(jnp.add, total, grads)
+                total, (metrics, log_probs) = learn(total, part, rows)
             else:
                 metrics, log_probs = measure(part, rows)
             return total, metrics, (metrics.pop('problem_loss'), log_probs)
@@ -182,18 +181,17 @@ class MicroBatches:
         log-probabilities by prompt.
         """
 
-        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
-            def measure_rows(part: Batch) -> tuple[Params, Any]:
-                nothing = jax.tree.map(jnp.zeros_like, total)
-                return nothing, self.fit_rows(measure)(part)
+        def learn_in_rows(total: Params, part: Batch) -> tuple[Params, Any]:
+            return self.fit_rows(functools.partial(learn, total))(part)
 
-            learn_from_rows = self.fit_rows(learn)
-            if self.loss.vanishes_without_advantages:
-                signal = (part.advantages != 0).any()
-                grads, aux = jax.lax.cond(signal, learn_from_rows, measure_rows, part)
-            else:
-                grads, aux = learn_from_rows(part)
-            return jax.tree.map(jnp.add, total, grads), aux
+        def measure_in_rows(total: Params, part: Batch) -> tuple[Params, Any]:
+            return total, self.fit_rows(measure)(part)
+
+        def accumulate(total: Params, part: Batch) -> tuple[Params, Any]:
+            if not self.loss.vanishes_without_advantages:
+                return learn_in_rows(total, part)
+            signal = (part.advantages != 0).any()
+            return jax.lax.cond(signal, learn_in_rows, measure_in_rows, total, part)
 
         parts, join = self.cut(batch)
         grads, (metrics, log_probs) = jax.lax.scan(accumulate, total, parts)

@@ -213,10 +213,9 @@ class Update(MicroBatches):
         def loss(params: Params, *args: Any) -> tuple[jax.Array, Any]:
             return self.loss(Weights(frozen, params).merged, *args, factors=factors)
 
-        def learn(part: Batch, rows: int | None) -> tuple[Params, Any]:
-            gradient = jax.grad(loss, has_aux=True)
-            grads, figures = gradient(params, part, is_first, normalizer, rows)
-            return jax.tree.map(jnp.float32, grads), figures
+        def learn(total: Params, part: Batch, rows: int | None) -> tuple[Params, Any]:
+            args = part, is_first, normalizer, rows
+            return add_gradient(total, lambda params: loss(params, *args), params)
 
         def measure(part: Batch, rows: int | None) -> Any:
             return loss(params, part, is_first, normalizer, rows)[1]
@@ -247,3 +246,27 @@ def _program(update: Update) -> StepProgram:
         out_shardings=shardings,
         compiler_options=update.compiler_options or None,
     )
+
+
+def add_gradient(
+    total: Params, loss: Callable[[Params], tuple[jax.Array, Any]], params: Params
+) -> tuple[Params, Any]:
+    """Adds a loss's gradient to ``total`` in place, and also returns its figures.
+
+    The backward pass adds each layer's gradient to its part of the sum, so the
+    gradients of all layers never exist beside it.
+
+    Args:
+        total: float32 arrays in the shapes of ``params``.
+        loss: takes parameters; returns a scalar and figures.
+        params: the parameters at which to differentiate.
+    """
+    value, pull_back, figures = jax.vjp(loss, params, has_aux=True)
+    one = jnp.ones_like(value)
+    if any(x.dtype != jnp.float32 for x in jax.tree.leaves(params)):
+        # JAX adds only equal dtypes in place.
+        (grads,) = pull_back(one)
+        return jax.tree.map(jnp.add, total, grads), figures
+    sums = jax.tree.map(jax.new_ref, total)
+    pull_back.with_refs(sums)(one)
+    return jax.tree.map(jax.ref.freeze, sums), figures

@@ -17,6 +17,7 @@ from passk_jax import sharding
 from passk_jax.config import ExperimentConfig
 from passk_jax.errors import InputError
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import REMAT, Arch
 from passk_jax.models.frozen import split_weights
 from passk_jax.models.policy import Policy
 from passk_jax.sampling import sampler
@@ -70,12 +71,9 @@ def estimate_memory(
         # A warm start processes its batch in one pass.
         batch = config.init.warm_start.batch_size * (prompt_tokens + limit)
         tokens = max(tokens, batch)
-    # Values per position and layer: residual streams and norms, queries, keys and
-    # values, and the feed-forward block.
-    layer = 6 * arch.embed_dim + 3 * arch.mlp_dim
-    layer += 2 * (arch.num_heads + arch.num_kv_heads) * arch.head_dim
-    layers = arch.num_layers if arch.remat == 'none' else 1
-    values = layers * layer + arch.num_layers * arch.embed_dim
+    # All layers save some of their values, and one layer has all of them.
+    values = arch.num_layers * _saved_values(arch, arch.remat)
+    values += _saved_values(arch, 'none')
     chunk = min(config.model.head_chunk_tokens, tokens)
     return {
         'weights, optimizer and gradient': _state_bytes(config, policy, mesh),
@@ -84,6 +82,20 @@ def estimate_memory(
         'logits': 3 * 4 * chunk * arch.vocab_size,
         'programs and libraries': 2**30,
     }
+
+
+def _saved_values(arch: Arch, remat: str) -> int:
+    """Counts the values of a position that a layer saves for its backward pass."""
+    queries, keys = (n * arch.head_dim for n in (arch.num_heads, arch.num_kv_heads))
+    # What each setting saves besides what the next one saves.
+    parts = {
+        'none': 6 * arch.embed_dim + arch.mlp_dim,
+        'gate_up': 2 * arch.mlp_dim,
+        'qkv': queries + 2 * keys,
+        'attention': queries,
+        'full': arch.embed_dim,
+    }
+    return sum(parts[setting] for setting in REMAT[REMAT.index(remat) :])
 
 
 def _state_bytes(config: ExperimentConfig, policy: Policy, mesh: Mesh) -> int:

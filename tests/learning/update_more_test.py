@@ -10,6 +10,8 @@ from jax import numpy as jnp
 
 from passk_jax.learning import batch_loss, losses
 from passk_jax.learning import optimizer as optimizers
+from passk_jax.learning.update import add_gradient
+from passk_jax.models import policy as policies
 from tests.learning.update_test import (
     LOSS,
     OPTIMIZER,
@@ -19,6 +21,7 @@ from tests.learning.update_test import (
     figures_of,
     log_probs_of,
     make_advantages,
+    make_mesh,
     make_policy,
     make_rollouts,
     run_step,
@@ -228,3 +231,34 @@ def test_the_learning_rate_is_that_of_the_last_update():
     for steps, rate in ((1, 2 / 3), (2, 1.0)):
         _, metrics = run_step(num_updates=2, steps=steps, **STILL)
         assert metrics['learning_rate'] == pytest.approx(rate * 1e-30, rel=1e-6, abs=0)
+
+
+def test_the_gradients_of_a_pass_never_exist_beside_their_sum():
+    policy, mesh = make_policy(), make_mesh()
+    sizes = {'num_layers': 8, 'embed_dim': 64, 'mlp_dim': 512, 'remat': 'full'}
+    policy = dataclasses.replace(policy, arch=dataclasses.replace(policy.arch, **sizes))
+    loss = batch_loss.BatchLoss(policy, 1.0, LOSS)
+    batch = batch_loss.Batch(make_rollouts(), make_advantages())
+    args = jax.tree.map(lambda x: x[:1], batch), jnp.bool_(True), jnp.float32(9), None
+
+    def add_to(total, params):
+        return add_gradient(total, lambda x: loss(x, *args), params)[0]
+
+    def add_in_full(total, params):
+        grads, _ = jax.grad(loss, has_aux=True)(params, *args)
+        return jax.tree.map(jnp.add, total, grads)
+
+    def run(fn):
+        """The sum, and the temporary bytes by those of the parameters."""
+        params = policies.init_params(policy, jax.random.key(0), mesh)
+        total = jax.tree.map(jnp.ones_like, params)
+        compiled = jax.jit(fn, donate_argnums=0).lower(total, params).compile()
+        temporary = compiled.memory_analysis().temp_size_in_bytes
+        return compiled(total, params), temporary / sum(
+            x.nbytes for x in params.values()
+        )
+
+    with jax.set_mesh(mesh):
+        (found, few), (wanted, many) = run(add_to), run(add_in_full)
+    assert_params_close(found, wanted, atol=1e-6)
+    assert few < 0.6 < 1.2 < many
