@@ -261,7 +261,8 @@ def add_gradient(
         loss: takes parameters; returns a scalar and figures.
         params: the parameters at which to differentiate.
     """
-    value, pull_back, figures = jax.vjp(loss, params, has_aux=True)
+    # The published type has no ``with_refs``.
+    value, pull_back, figures = cast(Any, jax.vjp(loss, params, has_aux=True))
     one = jnp.ones_like(value)
     if any(x.dtype != jnp.float32 for x in jax.tree.leaves(params)):
         # JAX adds only equal dtypes in place.
