@@ -88,6 +88,8 @@ class _SlowCompilations:
             program += ' in the background'
         if event == _LOWERED:
             self._forget(key)
+            # A compiler may need as much memory as the run.
+            return_freed_memory(every=_LONG_SECONDS)
             message = 'compiling %s', program
             timer = threading.Timer(4 * _LONG_SECONDS, _say, message)
             timer.daemon = True
