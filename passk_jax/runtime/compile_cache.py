@@ -74,6 +74,7 @@ def _machine() -> str:
 class _SlowCompilations:
     """A listener that logs long compilations; very long ones also while they run.
 
+    It returns freed memory to the system before a compilation, and after a long one.
     The log marks compilations in other threads as being in the background.
     """
 

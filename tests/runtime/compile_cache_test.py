@@ -142,6 +142,16 @@ def test_a_short_compilation_is_not_worth_a_line(caplog):
     assert not caplog.records
 
 
+def test_a_compiler_finds_the_memory_that_the_run_has_freed(monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        compile_cache, 'return_freed_memory', lambda **options: calls.append(options)
+    )
+    with listening(compile_cache._SlowCompilations()):
+        jax.jit(lambda x: x * 6)(2.0)
+    assert calls[0] == {'every': compile_cache._LONG_SECONDS}
+
+
 @contextlib.contextmanager
 def listening(listener):
     jax.monitoring.register_event_duration_secs_listener(listener)
