@@ -251,10 +251,14 @@ def _program(update: Update) -> StepProgram:
 def add_gradient(
     total: Params, loss: Callable[[Params], tuple[jax.Array, Any]], params: Params
 ) -> tuple[Params, Any]:
-    """Adds a loss's gradient to ``total`` in place, and also returns its figures.
+    """Returns ``total`` plus a loss's gradient, and the loss's figures.
 
-    The backward pass adds each layer's gradient to its part of the sum, so the
-    gradients of all layers never exist beside it.
+    The backward pass adds each layer's gradient to its part of the sum. So the
+    gradients of all layers do not exist beside the sum, unless layers differ (a scan
+    then takes several at a time) or parameters are in bfloat16.
+
+    JAX (0.10.2) cannot add to a slice in place: use ``jnp.split`` or ``jnp.unstack`` on
+    a parameter instead of ``x[i]``.
 
     Args:
         total: float32 arrays in the shapes of ``params``.
@@ -265,7 +269,7 @@ def add_gradient(
     value, pull_back, figures = cast(Any, jax.vjp(loss, params, has_aux=True))
     one = jnp.ones_like(value)
     if any(x.dtype != jnp.float32 for x in jax.tree.leaves(params)):
-        # JAX adds only equal dtypes in place.
+        # Only equal dtypes add up in place.
         (grads,) = pull_back(one)
         return jax.tree.map(jnp.add, total, grads), figures
     sums = jax.tree.map(jax.new_ref, total)

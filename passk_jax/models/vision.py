@@ -332,9 +332,11 @@ class VisionTower(nnx.Module):
         features = [self.merger(x)]
         if self.taps is not None:
             of_taps, params = nnx.split(self.taps)
-            for i, output in enumerate(outputs[: len(vision.taps)]):
-                of_tap = jax.tree.map(lambda leaf, i=i: leaf[i], params)
-                features.append(nnx.merge(of_taps, of_tap)(output))
+            leaves, tree = jax.tree.flatten(params)
+            parts = zip(*map(jnp.unstack, leaves), strict=True)
+            # The last output may be after the last tap.
+            for part, output in zip(parts, outputs, strict=False):
+                features.append(nnx.merge(of_taps, tree.unflatten(part))(output))
         return jnp.stack(features, axis=1)
 
     def _embed(

@@ -71,9 +71,9 @@ def estimate_memory(
         # A warm start processes its batch in one pass.
         batch = config.init.warm_start.batch_size * (prompt_tokens + limit)
         tokens = max(tokens, batch)
-    # All layers save some of their values, and one layer has all of them.
-    values = arch.num_layers * _saved_values(arch, arch.remat)
-    values += _saved_values(arch, 'none')
+    # All layers save some of their values, and one layer recomputes the others.
+    saved = _saved_values(arch, arch.remat)
+    values = (arch.num_layers - 1) * saved + _saved_values(arch, 'none')
     chunk = min(config.model.head_chunk_tokens, tokens)
     return {
         'weights, optimizer and gradient': _state_bytes(config, policy, mesh),

@@ -261,4 +261,4 @@ def test_the_gradients_of_a_pass_never_exist_beside_their_sum():
     with jax.set_mesh(mesh):
         (found, few), (wanted, many) = run(add_to), run(add_in_full)
     assert_params_close(found, wanted, atol=1e-6)
-    assert few < 0.6 < 1.2 < many
+    assert few < many - 0.5

@@ -1,10 +1,12 @@
 """What a run says of its memory before it begins."""
 
+import dataclasses
 import math
 
 import pytest
 
 from passk_jax.models import policy as policies
+from passk_jax.models.arch import REMAT
 from passk_jax.setup import memory
 from tests import tiny
 
@@ -61,6 +63,19 @@ def test_what_a_setting_lets_grow_grows_with_it(setup):
     assert small == estimate(setup, train__micro_batch_prompts=1)
     smaller = estimate(setup, init__kind='scratch', train__micro_batch_prompts=1)
     assert smaller['activations'] < small['activations']
+
+
+def test_what_the_backward_pass_recomputes_is_not_saved(setup):
+    def activations(remat):
+        arch = dataclasses.replace(setup.policy.arch, num_layers=3, remat=remat)
+        policy = dataclasses.replace(setup.policy, arch=arch)
+        parts = memory.estimate_memory(
+            tiny.make_config(), policy, setup.mesh, prompt_tokens=20
+        )
+        return parts['activations']
+
+    values = [activations(remat) for remat in REMAT]
+    assert values == sorted(set(values), reverse=True)
 
 
 def test_the_log_says_what_is_needed_and_what_is_free(setup, monkeypatch, caplog):
