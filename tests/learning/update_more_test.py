@@ -259,6 +259,6 @@ def test_the_gradients_of_a_pass_never_exist_beside_their_sum():
         )
 
     with jax.set_mesh(mesh):
-        (found, few), (wanted, many) = run(add_to), run(add_in_full)
-    assert_params_close(found, wanted, atol=1e-6)
+        (in_place, few), (in_full, many) = run(add_to), run(add_in_full)
+    assert_params_close(in_place, in_full, atol=1e-6)
     assert few < many - 0.5
