@@ -257,8 +257,7 @@ def add_gradient(
     gradients of all layers do not exist beside the sum, unless layers differ (a scan
     then takes several at a time) or parameters are in bfloat16.
 
-    JAX (0.10.2) cannot add to a slice in place: use ``jnp.split`` or ``jnp.unstack`` on
-    a parameter instead of ``x[i]``.
+    A model must not take slices of a parameter; see ``unstack`` of models/layers.py.
 
     Args:
         total: float32 arrays in the shapes of ``params``.

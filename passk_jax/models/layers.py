@@ -13,6 +13,7 @@ softmax are float32.
 import functools
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 from flax import nnx
@@ -69,6 +70,17 @@ def stream_axes(xs: Streams, axes: tuple[Axes, ...]) -> tuple[Axes, ...]:
     """Picks the axes of each stream; a single one with N > 1 has those of responses."""
     first = len(xs) == 1 and xs[0].shape[1] > 1
     return axes[first : first + len(xs)]
+
+
+def unstack(tree: Any) -> list[Any]:
+    """Splits the first axis of all arrays of a tree: returns a tree for each index.
+
+    Gradients add up in place through it, but not through ``x[i]``: JAX (0.10.2) cannot
+    add to a slice in place.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    parts = zip(*map(jnp.unstack, leaves), strict=True)
+    return [structure.unflatten(part) for part in parts]
 
 
 class Linear(nnx.Module):

@@ -35,6 +35,7 @@ from passk_jax.models.layers import (
     RMSNorm,
     Statistics,
     shard_streams,
+    unstack,
 )
 from passk_jax.models.lora import with_adapters
 from passk_jax.models.master_weights import (
@@ -237,13 +238,11 @@ class Transformer(nnx.Module):
             return run(nnx.merge(graphdef, params), xs, layer, of_layer)
 
         def pattern(xs: Streams, params: Any) -> tuple[Streams, list[Any]]:
-            leaves, tree = jax.tree.flatten(params)
-            split = map(jnp.unstack, leaves)
-            parts = zip(*split, strict=True) if period > 1 else [leaves]
+            parts = unstack(params) if period > 1 else [params]
             results = []
             for layer, part in zip(self.arch.layers, parts, strict=True):
                 run_one = self._remat(functools.partial(one, layer))
-                xs, result = run_one(xs, tree.unflatten(part))
+                xs, result = run_one(xs, part)
                 results.append(result)
             return xs, results
 

@@ -29,6 +29,7 @@ from passk_jax.models.layers import (
     Linear,
     RMSNorm,
     shard_streams,
+    unstack,
 )
 from passk_jax.models.master_weights import Streams, project, spread
 from passk_jax.models.parameters import Parameter, Table, kernel, nested, vector
@@ -332,11 +333,9 @@ class VisionTower(nnx.Module):
         features = [self.merger(x)]
         if self.taps is not None:
             of_taps, params = nnx.split(self.taps)
-            leaves, tree = jax.tree.flatten(params)
-            parts = zip(*map(jnp.unstack, leaves), strict=True)
             # The last output may be after the last tap.
-            for part, output in zip(parts, outputs, strict=False):
-                features.append(nnx.merge(of_taps, tree.unflatten(part))(output))
+            for of_tap, output in zip(unstack(params), outputs, strict=False):
+                features.append(nnx.merge(of_taps, of_tap)(output))
         return jnp.stack(features, axis=1)
 
     def _embed(

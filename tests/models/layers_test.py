@@ -55,3 +55,10 @@ def test_the_factor_of_adapters_is_exact_in_bfloat16():
     ratio = np.float32(y[..., 0, :]) / np.float32(x)
     # Results are rounded, which averages out.
     assert ratio.mean() == pytest.approx(4 / 3, rel=3e-4)
+
+
+def test_unstacking_gives_a_tree_for_each_index():
+    tree = {'x': jnp.arange(6).reshape(3, 2), 'nothing': None}
+    parts = layers.unstack(tree)
+    assert [part['x'].tolist() for part in parts] == [[0, 1], [2, 3], [4, 5]]
+    assert all(part['nothing'] is None for part in parts)
