@@ -47,11 +47,16 @@ def bracketed_rule(
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
                 return False
-            return match_in_order(gold.items, answer.items, compare)
+            items = answer.items
+            if not names_of(gold.items):
+                items = sort_by_name(items)
+            return match_in_order(gold.items, items, compare)
         case Several(items) if is_tuple:
             return match_in_order(gold.items, sort_by_name(items), compare)
         case Collection((Bracketed() as item,)) if is_tuple:
             return compare(gold, item)
+        case Collection(items) if is_tuple and names_of(items):
+            return compare(gold, Several(items))
         case Inequality() if _is_interval(gold):
             answer_interval = interval(answer)
             return (
@@ -147,6 +152,8 @@ def collection_rule(
     match answer:
         case Collection(items) | Several(items):
             return as_sets(gold.items, items, compare)
+        case Bracketed('(', items, ')') if names_of(gold.items):
+            return match_in_order(sort_by_name(gold.items), items, compare)
         case Words(text) if not gold.items:
             return text in NO_SOLUTION
         case Expression(_, None):

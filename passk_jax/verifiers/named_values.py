@@ -11,6 +11,25 @@ from passk_jax.verifiers.relations import assigned
 _COORDINATES = frozenset('xyz')
 _ALPHABET = 'abcdefghijklmnopqrstuvwxyz'
 _INDEXED = re.compile(r'([A-Za-z]+)_.*')
+_INDEX = re.compile(r'_.*')
+
+
+def group_solutions(items: Sequence[Form]) -> Several | None:
+    """Groups ``x=1, y=2, x=2, y=1`` by solutions: runs that give every name a value.
+
+    Returns ``None`` for one name or one solution. Indices make no other name: ``x_1=1,
+    y_1=2, x_2=2, y_2=1`` are two solutions.
+    """
+    names = [assigned(item) if isinstance(item, Equation) else None for item in items]
+    letters = [_INDEX.sub('', name.casefold()) for name in names if name]
+    count = len(set(letters))
+    if len(letters) < len(items) or not 1 < count < len(items):
+        return None
+    groups = [items[x : x + count] for x in range(0, len(items), count)]
+    by_group = [letters[x : x + count] for x in range(0, len(items), count)]
+    if any(len(set(some)) < count for some in by_group):
+        return None
+    return Several(tuple(Several(tuple(sort_by_name(x))) for x in groups), 'or')
 
 
 def spread(form: Form) -> Form:

@@ -23,6 +23,7 @@ import unicodedata
 
 from passk_jax.verifiers import number_sets
 from passk_jax.verifiers.number_words import negate, read_number
+from passk_jax.verifiers.systems import SYSTEM, spell_system
 from passk_jax.verifiers.vocabulary import GREEK_CAPITALS, GREEK_LETTERS
 
 # Sign -> its replacement; a command ends with a blank.
@@ -126,6 +127,9 @@ COMMANDS = tuple(
          r'|doublebox|Aboxed)\s*(?:\[[^\[\]{}]*\]\s*)*(?=\{)', ''),
         (r'(?:\\(?:text|mbox|fbox|boxed)\s*)?'
          r'\{\s*\$((?:[^${}]|\{(?:[^${}]|\{[^${}]*\})*\})*)\$\s*\}', r'{\1}'),
+        (r'\\text\{([^{}$\\]*)\$([^{}$]+)(?<!\\)\$(?:\s*\}|(?=[^{}$]*\}))',
+         lambda match: rf'\text{{{match[1]}}}{match[2]}'
+         + (r'\text{' if match[0][-1] == '$' else '')),
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
         (r'\^ *\{\\phantom *\{[^{}]*\} *\}', ''),
         (r'\\[hv]?phantom\s*(?:\{[^{}]*\}|.)', ' '),
@@ -134,9 +138,7 @@ COMMANDS = tuple(
          r'(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w)', r'\1'),
         (r'\\(?:label|tag)\*?\{[^{}]*\}', ' '),
         # A system of equations is a list; cases with conditions are not.
-        (r'\\begin\{[dr]?cases\}([^&]*)\\end\{[dr]?cases\}'
-         r'|^\s*\\\{\s*\\begin\{(?:array|matrix)\}(?:\{[lcr]*\})?([^&]*)\\end\{[a-z]*\}\s*$',
-         lambda match: (match[1] or match[2]).replace('\\\\', ', ')),
+        (SYSTEM, spell_system),
         (r'(?<![A-Za-z])([A-Za-z])(\s*&?\s*=\s*&?[^&=\\]*(?:\\[a-z][^&=\\]*)*)\\\\\s*'
          r'(?=(?!\1)[A-Za-z]\s*&?\s*=)', r'\1\2, '),
         (r'\\q?quad\s*(?=\(?[A-Za-z]\s*(?:=|\\(?:in|geq?|neq?)(?![a-z])))', ', '),
@@ -204,6 +206,10 @@ COMMANDS = tuple(
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
          r'|[\u4e00-\u9fff]{1,3})\s*[)\]]\.?$', r' \1'),
+        # Behind a number alone, the letter of ohms.
+        (r'((?:^|=|\\approx) *-?(?:[0-9][0-9.,]*|\\frac *(?:\{ *[0-9]+ *\}){2})) *'
+         r'(?:\\text\{ *)?(k?)[ }]*(?:\\text\{ *)?\\Omega(?![a-zA-Z])[ }]*\.?$',
+         lambda match: rf'{match[1]}\text{{ {"kil" if match[2] else ""}ohms}}'),
         # Ordinal numbers; an exponent without \\text is a product unless it is the end.
         (r'(?:(?<=[0-9])(?:\^ *)?\\text(?:superscript)? *\{ *(?:st|nd|rd|th) *\}'
          r'|(?<=[0-9])\^ *\{ *\\text *\{ *(?:st|nd|rd|th) *\} *\}'

@@ -32,6 +32,7 @@ from passk_jax.verifiers.forms import (
     is_read,
 )
 from passk_jax.verifiers.matrices import read_matrix
+from passk_jax.verifiers.named_values import group_solutions
 from passk_jax.verifiers.normal_form import normal_form
 from passk_jax.verifiers.number_words import read_number
 from passk_jax.verifiers.phrases import date_of, introduction
@@ -45,8 +46,16 @@ from passk_jax.verifiers.splitting import (
     split_top,
 )
 from passk_jax.verifiers.syntax import parse
+from passk_jax.verifiers.systems import read_piecewise
 from passk_jax.verifiers.tokens import TooDeepError, UnreadableError
-from passk_jax.verifiers.units import DEGREE, PERCENT, Unit, split_unit, sum_of_units
+from passk_jax.verifiers.units import (
+    DEGREE,
+    PERCENT,
+    Unit,
+    spell_scale,
+    split_unit,
+    sum_of_units,
+)
 from passk_jax.verifiers.vocabulary import BASES, NUMBERS, REALS
 from passk_jax.verifiers.words import is_word
 
@@ -90,11 +99,8 @@ def read_normal(text: str, depth: int = 0) -> Form:
     """Reads a text in normal form."""
     if len(text) > MOST_CHARACTERS or depth > _MOST_DEPTH:
         return Unread(text, deep=depth > _MOST_DEPTH)
-    text = (
-        text.replace('&', ' ').strip()
-        if 'matrix' not in text and 'array' not in text
-        else text
-    )
+    if not re.search('matrix|array|cases', text):
+        text = text.replace('&', ' ').strip()
     text = re.sub(
         r'^\\(?:approx|sim|therefore|Rightarrow|implies)(?![a-z])\s*', '', text
     )
@@ -176,7 +182,8 @@ def _as_words(text: str) -> Form:
 
 
 def _matrix(text: str, depth: int) -> Form | None:
-    return read_matrix(text, functools.partial(read, depth=depth))
+    part = functools.partial(read, depth=depth)
+    return read_matrix(text, part) or read_piecewise(text, part)
 
 
 def _remark(text: str, depth: int) -> Form | None:
@@ -250,6 +257,8 @@ def _several(text: str, depth: int) -> Form | None:
     if len(parts) < 2:
         return None
     items = _items(parts, depth)
+    if solutions := group_solutions(items):
+        return solutions
     words = ''.join(signs)
     letters = [match[1] for match in map(_MEMBER.match, parts) if match]
     joint = 'and' if re.search('and|wedge|[和且]', words) else ''
@@ -336,7 +345,7 @@ def _quantity(text: str, depth: int) -> Form | None:
         name = (match[2] or '$').strip().rstrip('.').lower()
         unit = split_unit(rf'1\text{{{_SIGNS_OF_MONEY.get(name, name)}}}')
         if unit and '/' not in unit[1].dimension and unit[1].dimension:
-            inner = read(match[1] + text[match.end() :], depth)
+            inner = read(match[1] + spell_scale(text[match.end() :]), depth)
             value = inner.value if isinstance(inner, Quantity) else inner
             scale = inner.unit.factor if isinstance(inner, Quantity) else 1
             if isinstance(inner, Quantity) and inner.unit.dimension:

@@ -51,6 +51,10 @@ _REMARK = re.compile(
     rf'(?P<bracket>\()? *(?:\\text\{{ *,? *{_JOIN} *\}}|(?<=[ ,(]){_JOIN}(?=[ (]))'
     r'|(?<=[ )}\]0-9])(?P<bare>\()(?=[^()]*=)) *'
 )
+# (x=1, y=2) or (x=2, y=1) are two solutions.
+_SOLUTION_BEFORE = re.compile(
+    r'\([^()]*=[^()]*\) *(?:,|;|or|and|\\text\{ *(?:or|and) *\})?$'
+)
 _RESTATED = re.compile(
     r'(?P<head>.*\S) *\((?P<sign> *(?:=|\\approx|\\sim|\\text\{[^{}]*\}'
     r'|(?:or|i\.e\.,?|about|approximately)(?= ))? *)(?P<value>[^()]+)\)',
@@ -115,6 +119,8 @@ def _without_remark(text: str, read: Read) -> Form | None:
     for match in matches[:_MOST_REMARKS]:
         head, condition = text[: match.start()].strip(), text[match.end() :].strip()
         if not head or head[-1] in '+-*/^_=<>,(' or not set(condition) & {'=', '('}:
+            continue
+        if match['bare'] and _SOLUTION_BEFORE.search(head):
             continue
         if match['bracket'] or match['bare']:
             if not condition.endswith(')'):

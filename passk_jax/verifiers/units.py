@@ -73,6 +73,16 @@ _PART = re.compile(
 # A factor or a divisor of a dimension.
 _FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]+))?')
 _MOST_PIECES = 12
+# Letters of thousands and more behind an amount of money.
+_SCALE_LETTERS = {
+    **dict.fromkeys(('k', 'K'), 'thousand'),
+    **dict.fromkeys(('M', 'MM', 'm', 'mn', 'mln', 'mil'), 'million'),
+    **dict.fromkeys(('B', 'bn', 'bln'), 'billion'),
+    **dict.fromkeys(('T', 'tn'), 'trillion'),
+}
+_SCALED = re.compile(
+    rf'([0-9.,]+)\s*(?:\\text\{{\s*)?({"|".join(_SCALE_LETTERS)})\.?\s*\}}?'
+)
 # Units whose first letter alone would be a variable.
 _LETTER_RATE = re.compile(
     r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b'
@@ -130,6 +140,18 @@ def sum_of_units(text: str) -> tuple[Fraction, Unit] | None:
     return sum(values, Fraction(0)) / factors[-1], Unit(units[0].dimension, factors[-1])
 
 
+def spell_scale(amount: str) -> str:
+    r"""Spells the letter behind an amount of money; other texts stay as they are.
+
+    >>> spell_scale('2.5M'), spell_scale('5 apples')
+    ('2.5\\text{ million}', '5 apples')
+    """
+    match = _SCALED.fullmatch(amount.strip())
+    if match is None:
+        return amount
+    return rf'{match[1]}\text{{ {_SCALE_LETTERS[match[2]]}}}'
+
+
 def letter_of(unit: Unit) -> str | None:
     """Returns the letter that may mean this unit or a variable, such as s, if any."""
     return next((x for x in sorted(UNIT_LETTERS) if _UNITS.get(x) == unit), None)
@@ -174,6 +196,7 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
     # People write ms^{-1} for metres per second, not for milliseconds.
     text = re.sub(r'\bms(?=\s*\^\s*\{?\s*-)', 'm s', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
+    text = re.sub(r'\b(?:to|towards) the ', '', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
     text = ' '.join(text.replace('{', '').replace('}', '').split())
     if not text or len(text) > 60:

@@ -134,8 +134,21 @@ OPPOSITES = (
     _words('profit loss'),
     _words('clockwise counterclockwise'),
     _words('minimum maximum'),
+    _words('left right'),
+    _words('up down'),
+    _words('upward downward'),
+    _words('gain loss'),
+    _words('rise fall'),
+    _words('surplus deficit'),
+    _words('inside outside'),
+    _words('before after'),
+    _words('above below'),
 )
-SAME_SENSES = {'anticlockwise': 'counterclockwise'}
+SAME_SENSES = {
+    **{'anticlockwise': 'counterclockwise', 'upwards': 'upward'},
+    **{'downwards': 'downward', 'leftward': 'left', 'rightward': 'right'},
+    **{'leftwards': 'left', 'rightwards': 'right', 'drop': 'fall'},
+}
 
 # Dimension: factor and names of each unit.
 UNITS = """

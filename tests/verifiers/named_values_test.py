@@ -3,6 +3,8 @@
 import pytest
 
 from passk_jax.verifiers import named_values
+from passk_jax.verifiers.comparison import Exact, equal
+from passk_jax.verifiers.forms import Several
 from passk_jax.verifiers.reading import read
 
 
@@ -34,3 +36,29 @@ def test_items_have_different_names_or_none(text, names):
 def test_only_neighbours_in_the_alphabet_are_sorted(text, order):
     items = named_values.sort_by_name(read(text).items)
     assert ''.join(named_values.names_of(items)) == order
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'x=2, y=3 or x=3, y=2',
+        r'x=2 \text{ and } y=3 \text{ or } x=3 \text{ and } y=2',
+        r'x=2,y=3 \text{ and } x=3,y=2',
+        'y=3, x=2; x=3, y=2',
+        'x_1=2, y_1=3, x_2=3, y_2=2',
+        '(x=2, y=3) or (x=3, y=2)',
+        r'\{x=2, y=3\}, \{x=3, y=2\}',
+        r'\begin{cases} x=2 \\ y=3 \end{cases} or \begin{cases} x=3 \\ y=2 \end{cases}',
+    ],
+)
+def test_names_that_come_again_begin_another_solution(text):
+    assert equal(read('(2,3),(3,2)'), read(text), Exact())
+    assert equal(read(text), read('(3,2),(2,3)'), Exact())
+    assert not equal(read('(2,3),(3,3)'), read(text), Exact())
+
+
+@pytest.mark.parametrize(
+    'text', ['x=2 or x=3', 'x=2, y=3', 'x=1, x=2, y=3, y=4', 'x=1, y=2, x=3', '1, 2']
+)
+def test_other_lists_have_no_solutions(text):
+    assert not any(isinstance(item, Several) for item in read(text).items)

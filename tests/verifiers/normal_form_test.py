@@ -80,6 +80,7 @@ def test_the_normal_form_is_its_own():
     'piece',
     ['{', '}', ' ', '1 ', '1,', '.', '**', '**a', '\\', '1{,}', '"', '$', '{,', '&',
      r'\left', '0', r'\phantom', r'\color{', '999 ', '999.', '. a', r'\text{', '`',
+     r'\begin{cases}', r'\text{$', r'\text{a$b$',
      '{}^', r'\sqrt 1', '²', '１', '1 2/', '(1,', "''", '^\\circ'],
 )  # fmt: skip
 def test_the_time_is_linear_in_the_text(piece):

@@ -6,6 +6,8 @@ from fractions import Fraction
 import pytest
 
 from passk_jax.verifiers import vocabulary
+from passk_jax.verifiers.comparison import Exact, equal
+from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.units import Unit, split_unit
 
 
@@ -48,6 +50,32 @@ def test_a_unit_stands_behind_a_value(text, value, unit):
 )  # fmt: skip
 def test_a_letter_is_a_variable_and_a_conjunction_no_unit(text):
     assert split_unit(text) is None
+
+
+@pytest.mark.parametrize(
+    ('gold', 'answer', 'result'),
+    [
+        (r'\$5\text{M}', r'\$5 million', True),
+        (r'\$5\text{M}', '5,000,000', True),
+        (r'\$5\text{M}', r'\$5', False),
+        ('5', r'\$5\text{M}', False),
+        (r'\$2.5k', r'\$2,500', True),
+        (r'\$3 bn', r'\$3B', True),
+        (r'5\,\Omega', '5', True),
+        (r'5\text{ ohms}', 'R = 5 Ω', True),
+        (r'5\text{ ohms}', r'5\,\mathrm{k\Omega}', False),
+        (r'5000\text{ ohms}', r'5\text{ k}\Omega', True),
+        (r'2\Omega+1', r'2\Omega + 1', True),
+        (r'5\text{ cm up}', r'5\text{ cm down}', False),
+        (r'5\text{ units to the left}', r'5\text{ units left}', True),
+        (r'5\text{ units to the left}', r'5\text{ units to the right}', False),
+        (r'5\% \text{ gain}', r'5\% \text{ loss}', False),
+        (r'3\text{ days before}', r'3\text{ days after}', False),
+        (r'3\text{ days before}', '3', True),
+    ],
+)
+def test_letters_of_scales_and_ohms_and_opposite_words(gold, answer, result):
+    assert bool(equal(read(gold), read(answer), Exact())) is result
 
 
 def test_no_name_of_a_unit_stands_for_two():
