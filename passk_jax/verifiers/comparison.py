@@ -75,6 +75,7 @@ from passk_jax.verifiers.units import (
     RADIAN,
     are_opposite,
     letter_of,
+    spell_scale,
 )
 from passk_jax.verifiers.vocabulary import NO_SOLUTION, SYNONYMS
 
@@ -82,8 +83,10 @@ from passk_jax.verifiers.vocabulary import NO_SOLUTION, SYNONYMS
 _SMALL_DIGITS = re.compile(r'[0-9a-z]+_(?:\{[0-9]+\}|[0-9]+)')
 # Blanks, except between two numbers.
 _BLANK = re.compile(r'(?<![0-9])\s+|\s+(?![0-9])')
-_LETTER_BEHIND = re.compile(r'(?<=[0-9.])\s*([a-zA-Z])$')
-_UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*[msgL]$')
+_LETTER_BEHIND = re.compile(
+    r'(?<=[0-9.])\s*([a-zA-Z])$|(?<=[0-9.})])\s*(?:\\text\{ *(k) *\})? *\\(Omega)$'
+)
+_UNIT_BEHIND = re.compile(r'^-?[0-9.,]+\s*(?:[msgL]|\\Omega)$')
 # The letter of a choice and its value: C (12).
 _LETTER_BEFORE = re.compile(
     r'([A-Z]) *(?:\\text\{ *)?\((?=[^()]*[0-9])[^()A-Z]*\) *\}?'
@@ -262,6 +265,8 @@ def _quantity(
         case Quantity():
             return _same_unit(gold, answer, compare)
         case Expression(source, _):
+            if gold.unit.dimension in MONEY and spell_scale(source) != source:
+                return compare(gold, read(spell_scale(source)))
             # If the gold is 7 hours, 7 h has a unit.
             if gold.unit.dimension and _LETTER_BEHIND.search(source):
                 quantity = _with_unit(answer)
@@ -272,7 +277,7 @@ def _quantity(
 
 def _with_unit(form: Expression) -> Form:
     """Reads the last letter as a unit, if it is one."""
-    return read(_LETTER_BEHIND.sub(r'\\text{ \1}', form.source))
+    return read(_LETTER_BEHIND.sub(r'\\text{ \1\2\3}', form.source))
 
 
 def _same_unit(gold: Quantity, answer: Quantity, compare: Compare) -> bool | None:

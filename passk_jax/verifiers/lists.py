@@ -24,7 +24,13 @@ from passk_jax.verifiers.matching import (
     match_in_any_order,
     match_in_order,
 )
-from passk_jax.verifiers.named_values import match_by_name, names_of, sort_by_name
+from passk_jax.verifiers.named_values import (
+    align_solutions,
+    match_by_name,
+    names_of,
+    sort_by_name,
+    sort_coordinates,
+)
 from passk_jax.verifiers.reading import read
 from passk_jax.verifiers.relations import are_apart, find_variable, interval
 from passk_jax.verifiers.trees import Apply
@@ -41,16 +47,18 @@ _POINT = re.compile(
 def bracketed_rule(
     gold: Bracketed, answer: Form, compare: Compare, judge: Judge
 ) -> bool | None:
-    """Compares an answer with a tuple or an interval: items in order, and brackets."""
+    """Compares an answer with a tuple or an interval: items in order, and brackets.
+
+    Items with names match by name, or as coordinates.
+    """
     is_tuple = (gold.opening, gold.closing) == ('(', ')')
     match answer:
         case Bracketed():
             if (gold.opening, gold.closing) != (answer.opening, answer.closing):
                 return False
-            items = answer.items
-            if not names_of(gold.items):
-                items = sort_by_name(items)
-            return match_in_order(gold.items, items, compare)
+            if names_of(gold.items):
+                return match_by_name(gold.items, answer.items, compare)
+            return match_in_order(gold.items, sort_coordinates(answer.items), compare)
         case Several(items) if is_tuple:
             return match_in_order(gold.items, sort_by_name(items), compare)
         case Collection((Bracketed() as item,)) if is_tuple:
@@ -91,6 +99,7 @@ def several_rule(
 
     If the gold's items have different names, items match by name, or in order.
     """
+    gold, answer = align_solutions(gold, answer)
     match answer:
         case _ if names_of(gold.items):
             return _match_named(gold, answer, compare)

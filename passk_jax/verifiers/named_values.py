@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from passk_jax.verifiers.forms import Bracketed, Equation, Form, Several
+from passk_jax.verifiers.forms import Bracketed, Collection, Equation, Form, Several
 from passk_jax.verifiers.matching import Compare, all_of, match_in_order
 from passk_jax.verifiers.relations import assigned
 
@@ -14,22 +14,44 @@ _INDEXED = re.compile(r'([A-Za-z]+)_.*')
 _INDEX = re.compile(r'_.*')
 
 
-def group_solutions(items: Sequence[Form]) -> Several | None:
+def group_solutions(items: Sequence[Form], *, indices: bool = True) -> Several | None:
     """Groups ``x=1, y=2, x=2, y=1`` by solutions: runs that give every name a value.
 
-    Returns ``None`` for one name or one solution. Indices make no other name: ``x_1=1,
-    y_1=2, x_2=2, y_2=1`` are two solutions.
+    Args:
+        items: a flat list.
+        indices: whether ``x_1`` and ``x_2`` are different names.
+
+    Returns:
+        The solutions, joined by "or"; ``None`` for one name or one solution.
     """
     names = [assigned(item) if isinstance(item, Equation) else None for item in items]
-    letters = [_INDEX.sub('', name.casefold()) for name in names if name]
+    letters = [name if indices else _INDEX.sub('', name) for name in names if name]
     count = len(set(letters))
     if len(letters) < len(items) or not 1 < count < len(items):
         return None
-    groups = [items[x : x + count] for x in range(0, len(items), count)]
-    by_group = [letters[x : x + count] for x in range(0, len(items), count)]
-    if any(len(set(some)) < count for some in by_group):
+    starts = range(0, len(items), count)
+    if any(len(set(letters[x : x + count])) < count for x in starts):
         return None
-    return Several(tuple(Several(tuple(sort_by_name(x))) for x in groups), 'or')
+    solutions = (sort_by_name(items[x : x + count]) for x in starts)
+    return Several(tuple(Several(tuple(solution)) for solution in solutions), 'or')
+
+
+def align_solutions(gold: Several, answer: Form) -> tuple[Several, Form]:
+    """Groups the flat one of two lists by solutions if the other has tuples or groups.
+
+    ``x_1=1, y_1=2, x_2=2, y_2=1`` may then equal ``(1,2), (2,1)``.
+    """
+    if not isinstance(answer, Several | Collection):
+        return gold, answer
+    if _has_groups(answer.items):
+        return group_solutions(gold.items, indices=False) or gold, answer
+    if _has_groups(gold.items):
+        return gold, group_solutions(answer.items, indices=False) or answer
+    return gold, answer
+
+
+def _has_groups(items: Sequence[Form]) -> bool:
+    return all(isinstance(item, Bracketed | Several | Collection) for item in items)
 
 
 def spread(form: Form) -> Form:
@@ -69,6 +91,11 @@ def match_by_name(
     if set(names) == set(by_name):
         return all_of(map(compare, golds, (by_name[name] for name in names)))
     return match_in_order(golds, answers, compare)
+
+
+def sort_coordinates(items: Sequence[Form]) -> Sequence[Form]:
+    """Sorts values named x, y and z; other items stay in their order."""
+    return sort_by_name(items) if _COORDINATES.issuperset(names_of(items)) else items
 
 
 def sort_by_name(items: Sequence[Form]) -> Sequence[Form]:

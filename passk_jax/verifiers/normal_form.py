@@ -127,7 +127,9 @@ COMMANDS = tuple(
          r'|doublebox|Aboxed)\s*(?:\[[^\[\]{}]*\]\s*)*(?=\{)', ''),
         (r'(?:\\(?:text|mbox|fbox|boxed)\s*)?'
          r'\{\s*\$((?:[^${}]|\{(?:[^${}]|\{[^${}]*\})*\})*)\$\s*\}', r'{\1}'),
-        (r'\\text\{([^{}$\\]*)\$([^{}$]+)(?<!\\)\$(?:\s*\}|(?=[^{}$]*\}))',
+        # \text{if $x>0$}, but no amounts of dollars.
+        (r'\\text\{([^{}$\\]*)(?<![A-Za-z])\$([^{}$]*[^{}$\s\\])\$'
+         r'(?:\s*\}|(?=[^{}$0-9][^{}$]*\}))',
          lambda match: rf'\text{{{match[1]}}}{match[2]}'
          + (r'\text{' if match[0][-1] == '$' else '')),
         (r'\\[hv]space\*?\s*\{[^{}]*\}', ' '),
@@ -206,10 +208,6 @@ COMMANDS = tuple(
         (r'(?<=[0-9])\s*\\cdot\s*(?=\\text\{)', ' '),
         (r'(?<=[0-9} ])[(\[]\s*(\\text\{[^{}]*\}|[a-z]{2}|(?:[a-z]+\.? )?[a-z]{4,}'
          r'|[\u4e00-\u9fff]{1,3})\s*[)\]]\.?$', r' \1'),
-        # Behind a number alone, the letter of ohms.
-        (r'((?:^|=|\\approx) *-?(?:[0-9][0-9.,]*|\\frac *(?:\{ *[0-9]+ *\}){2})) *'
-         r'(?:\\text\{ *)?(k?)[ }]*(?:\\text\{ *)?\\Omega(?![a-zA-Z])[ }]*\.?$',
-         lambda match: rf'{match[1]}\text{{ {"kil" if match[2] else ""}ohms}}'),
         # Ordinal numbers; an exponent without \\text is a product unless it is the end.
         (r'(?:(?<=[0-9])(?:\^ *)?\\text(?:superscript)? *\{ *(?:st|nd|rd|th) *\}'
          r'|(?<=[0-9])\^ *\{ *\\text *\{ *(?:st|nd|rd|th) *\} *\}'

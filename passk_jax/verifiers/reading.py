@@ -181,7 +181,7 @@ def _as_words(text: str) -> Form:
     return read_normal(_LINE) if text in REALS else Words(_ARTICLE.sub('', text))
 
 
-def _matrix(text: str, depth: int) -> Form | None:
+def _environment(text: str, depth: int) -> Form | None:
     part = functools.partial(read, depth=depth)
     return read_matrix(text, part) or read_piecewise(text, part)
 
@@ -257,9 +257,9 @@ def _several(text: str, depth: int) -> Form | None:
     if len(parts) < 2:
         return None
     items = _items(parts, depth)
-    if solutions := group_solutions(items):
-        return solutions
     words = ''.join(signs)
+    if re.search('or|vee|或|;', words) and (solutions := group_solutions(items)):
+        return solutions
     letters = [match[1] for match in map(_MEMBER.match, parts) if match]
     joint = 'and' if re.search('and|wedge|[和且]', words) else ''
     if not re.search('or|vee|或', words):
@@ -383,7 +383,7 @@ _MARKS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
 )
 
 _READERS: tuple[Callable[[str, int], Form | None], ...] = (
-    _clock, _date, _option, _words, _matrix, _restricted, _remark, _congruence,
+    _clock, _date, _option, _words, _environment, _restricted, _remark, _congruence,
     _brackets, _sum_of_units, _several, _several_signs, _union, _member, _relation,
     _ratio, _based, _quantity,
 )  # fmt: skip

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from passk_jax.verifiers.forms import Bracketed, Form, Several, Words
 
 _CASES = ('cases', 'dcases', 'rcases')
-# The left sides of the rows tell a system in these from a derivation or a matrix.
 _ALIGNMENTS = ('array', 'matrix', 'aligned', 'align', 'gathered')
-_ALIGNED = re.compile(r'\s*&?\s*=\s*&?\s*')
+_LETTER = re.compile('[A-Za-z]')
 _PIECEWISE = re.compile(r'\\begin\{[dr]?cases\}(.*)\\end\{[dr]?cases\}', re.DOTALL)
 # What stands between a value and its condition.
 _BETWEEN = re.compile(r'\s*,?\s*&\s*,?\s*')
+# A column of its own between them.
+_COLUMN = re.compile(r'(&\s*\\text\{\s*(?:if|for|when|where)\s*\})\s*&')
 _RELATION = re.compile(r'[=<>]|\\(?:le|ge|ne|in|equiv)(?![a-z])')
 _SIGNS_OF_TEXT = re.compile(r'\\text\{|[{}$,.;\s]+')
 _INTRODUCTION = re.compile(
@@ -23,27 +24,37 @@ _FILLERS = frozenset(('if', 'for', 'when', 'where', 'is', 'are'))
 
 _ENVIRONMENTS = '|'.join((*_CASES, *_ALIGNMENTS))
 SYSTEM = (
-    rf'(\\\{{\s*)?\\begin\{{({_ENVIRONMENTS})\*?\}}(?:\{{[lcr]*\}})?'
-    r'((?s:(?!\\begin|\\end).)*)\\end\{\2\*?\}'
+    rf'(\\\{{\s*)?\\begin\{{({_ENVIRONMENTS})\*?\}}'
+    r'(?:\{(?:[lcr| ]|@\{[^{}]*\})*\})?'
+    r'((?s:(?!\\begin|\\end).)*)\\end\{\2\*?\}((?(1)(?:\s*\\\})?))'
 )
 
 
 def spell_system(match: re.Match[str]) -> str:
-    """Spells a system as a list of its rows; other environments stay as they are.
+    r"""Spells a system of equations as a list; other environments stay as they are.
+
+    ``cases`` are a system unless they have columns. In other environments, each row of
+    a system begins with another letter and an equals sign, so that neither a derivation
+    nor a column of a matrix is one. Behind ``\{``, it may begin with anything else.
 
     Args:
-        match: of ``SYSTEM``, before its text goes through the rest of normal_form.py.
+        match: of ``SYSTEM``.
     """
-    brace, environment, content = match.groups()
-    rows = [row.strip().rstrip(',.;') for row in content.split(r'\\')]
-    rows = [_ALIGNED.sub('=', row) for row in rows if row]
-    names = [row.partition('=')[0] for row in rows if '=' in row]
-    is_system = len({*names} - {''}) == len(rows) > 1
-    is_alone = brace and not match.string[: match.start()].strip()
-    is_alone = is_alone and not match.string[match.end() :].strip()
-    if '&' in ''.join(rows) or not (is_system or is_alone or environment in _CASES):
+    brace, environment, content, closing = match.groups()
+    rows = [row.strip().rstrip(' \n\t,.;\\') for row in content.split(r'\\')]
+    sides = [[side.strip(' \n\t&') for side in row.split('=')] for row in rows if row]
+    if any('&' in side for row in sides for side in row):
         return match[0]
-    return ', '.join(rows)
+    first = {row[0] for row in sides if len(row) > 1}
+    differ = len(first - {''}) == len(sides) > 1
+    text = ', '.join('='.join(row) for row in sides)
+    is_whole = match.span() == (0, len(match.string))
+    if environment in _CASES:
+        # \{ may begin a set of several systems.
+        return text if is_whole and not closing else f'{brace or ""}{text}{closing}'
+    if brace:
+        return text if differ or is_whole else match[0]
+    return text if differ and all(map(_LETTER.fullmatch, first)) else match[0]
 
 
 def read_piecewise(text: str, read: Callable[[str], Form]) -> Several | None:
@@ -55,8 +66,10 @@ def read_piecewise(text: str, read: Callable[[str], Form]) -> Several | None:
     """
     match = _PIECEWISE.fullmatch(text)
     rows = [row for row in match[1].split(r'\\') if row.strip()] if match else []
-    pieces = [_BETWEEN.split(row) for row in rows]
+    pieces = [_BETWEEN.split(_COLUMN.sub(r'\1', row)) for row in rows]
     if not pieces or any(len(piece) != 2 for piece in pieces):
+        return None
+    if not all(re.search('[A-Za-z]', condition) for _, condition in pieces):
         return None
     pairs = ((read(value), _read_condition(x, read)) for value, x in pieces)
     return Several(tuple(Bracketed('(', pair, ')') for pair in pairs))
@@ -66,5 +79,7 @@ def _read_condition(text: str, read: Callable[[str], Form]) -> Form:
     """Reads a condition: a relation, or words such as ``n is odd``."""
     if _RELATION.search(text):
         return read(_INTRODUCTION.sub('', text))
-    words = _SIGNS_OF_TEXT.sub(' ', text).casefold().split()
+    words = _SIGNS_OF_TEXT.sub(' ', text).split()
+    # Letters of formulas have a case.
+    words = [word if len(word) == 1 else word.casefold() for word in words]
     return Words(' '.join(_ELSE.get(x, x) for x in words if x not in _FILLERS))

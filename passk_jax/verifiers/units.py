@@ -56,7 +56,9 @@ def _table(text: str) -> dict[str, Unit]:
 
 
 _UNITS = _table(UNITS)
-_SENSES = {word: word for words in OPPOSITES for word in words} | SAME_SENSES
+_SENSES = {word: word for words in OPPOSITES for word in words} | {
+    word: sense for sense, words in SAME_SENSES.items() for word in words
+}
 _PIECE = re.compile(
     r'\\text\{[^{}]*\}|\\[A-Za-z]+|\\.|[A-Za-z]+\.?|[\u4e00-\u9fff]+'
     r'|\^\s*(?:\{\s*-?[1-9]\s*\}|-?[1-9])|\s+|.',
@@ -73,21 +75,26 @@ _PART = re.compile(
 # A factor or a divisor of a dimension.
 _FACTOR = re.compile(r'(/?)([a-z]+)(?:\^([0-9]+))?')
 _MOST_PIECES = 12
-# Letters of thousands and more behind an amount of money.
+# Letters of thousands and more behind an amount of money; some only inside ``\text``.
 _SCALE_LETTERS = {
     **dict.fromkeys(('k', 'K'), 'thousand'),
-    **dict.fromkeys(('M', 'MM', 'm', 'mn', 'mln', 'mil'), 'million'),
+    **dict.fromkeys(('M', 'mn', 'mln', 'mil'), 'million'),
     **dict.fromkeys(('B', 'bn', 'bln'), 'billion'),
-    **dict.fromkeys(('T', 'tn'), 'trillion'),
 }
+_SCALE_TEXTS = _SCALE_LETTERS | {'m': 'million', 'MM': 'million', 'T': 'trillion'}
 _SCALED = re.compile(
-    rf'([0-9.,]+)\s*(?:\\text\{{\s*)?({"|".join(_SCALE_LETTERS)})\.?\s*\}}?'
+    rf'([0-9.,]+)\s*(?:({"|".join(_SCALE_LETTERS)})'
+    rf'|\\text\{{ *({"|".join(_SCALE_TEXTS)})\.? *\}})'
 )
 # Units whose first letter alone would be a variable.
 _LETTER_RATE = re.compile(
     r'm\s*/\s*(?:s|min|sec|h)\b|g\s*/\s*(?:L|mL|cm|mol)\b'
     r'|(?:m(?: |\s*\\cdot\s*)(?:s|min|h)|g(?: |\s*\\cdot\s*)(?:L|mL|cm|mol))'
     r'\s*\^\s*\{?\s*-'
+)
+# To the left, towards north.
+_TO = re.compile(
+    r'\b(?:to|towards?) (?:the )?(?=(?:left|right|north|south|east|west)\b)'
 )
 _VOWEL = re.compile('[aeiou]')
 # Words that take a root of the number; in 1 real root, they name a thing.
@@ -149,7 +156,7 @@ def spell_scale(amount: str) -> str:
     match = _SCALED.fullmatch(amount.strip())
     if match is None:
         return amount
-    return rf'{match[1]}\text{{ {_SCALE_LETTERS[match[2]]}}}'
+    return rf'{match[1]}\text{{ {_SCALE_TEXTS[match[2] or match[3]]}}}'
 
 
 def letter_of(unit: Unit) -> str | None:
@@ -196,7 +203,7 @@ def read_unit(phrase: str, *, plain: bool = False) -> Unit | None:
     # People write ms^{-1} for metres per second, not for milliseconds.
     text = re.sub(r'\bms(?=\s*\^\s*\{?\s*-)', 'm s', text)
     text = re.sub(r'\bpounds? sterling\b', 'sterling', text)
-    text = re.sub(r'\b(?:to|towards) the ', '', text)
+    text = _TO.sub('', text)
     text = re.sub(r'(?<=[A-Za-z])\.|[()]', ' ', text)
     text = ' '.join(text.replace('{', '').replace('}', '').split())
     if not text or len(text) > 60:

@@ -109,7 +109,7 @@ SHORT_NAMES = frozenset(
     _words('men day won cup bus pen box cat dog egg sec pie row way set')
 )
 # Units that need no \text; the longer ones need no blank before them either.
-UNIT_LETTERS = frozenset('msgL')
+UNIT_LETTERS = frozenset((*'msgL', 'Omega'))
 UNIT_SYMBOLS = frozenset(
     _words("""
     cm mm dm km nm kg mg ml mL lb lbs oz ft yd mi hr hrs min sec mph kph kmh rad deg Hz
@@ -131,23 +131,28 @@ OPPOSITES = (
     _words('odd even'),
     _words('north south east west northeast northwest southeast southwest'),
     _words('increase decrease'),
-    _words('profit loss'),
     _words('clockwise counterclockwise'),
     _words('minimum maximum'),
     _words('left right'),
     _words('up down'),
-    _words('upward downward'),
-    _words('gain loss'),
-    _words('rise fall'),
-    _words('surplus deficit'),
-    _words('inside outside'),
+    _words('forward backward'),
+    _words('ahead behind'),
     _words('before after'),
-    _words('above below'),
+    _words('inside outside'),
 )
+# A word of OPPOSITES -> others of its sense.
 SAME_SENSES = {
-    **{'anticlockwise': 'counterclockwise', 'upwards': 'upward'},
-    **{'downwards': 'downward', 'leftward': 'left', 'rightward': 'right'},
-    **{'leftwards': 'left', 'rightwards': 'right', 'drop': 'fall'},
+    'increase': _words('gain profit rise surplus'),
+    'decrease': _words('loss fall drop deficit'),
+    'counterclockwise': _words('anticlockwise'),
+    'left': _words('leftward leftwards'),
+    'right': _words('rightward rightwards'),
+    'up': _words('upward upwards'),
+    'down': _words('downward downwards'),
+    'forward': _words('forwards'),
+    'backward': _words('backwards'),
+    'before': _words('earlier'),
+    'after': _words('later'),
 }
 
 # Dimension: factor and names of each unit.
@@ -189,7 +194,7 @@ celsius: 1 celsius
 fahrenheit: 1 fahrenheit
 percent: 1 percent pct %
 /time: 1 hz hertz, 1000 khz, 1000000 MHz, 1000000000 GHz
-ohm: 1 ohm ohms, 1000 kohm kilohm kilohms
+ohm: 1 ohm ohms Omega, 1000 kohm kilohm kilohms kOmega
 length*mass/time^2: 1 N newton newtons
 length^2*mass/time^2: 1 J joule joules, 1000 kj kilojoule kilojoules,
     3600000 kwh, 523/125 cal calorie calories, 4184 kcal kilocalorie kilocalories

@@ -58,7 +58,31 @@ def test_names_that_come_again_begin_another_solution(text):
 
 
 @pytest.mark.parametrize(
-    'text', ['x=2 or x=3', 'x=2, y=3', 'x=1, x=2, y=3, y=4', 'x=1, y=2, x=3', '1, 2']
+    'text',
+    [
+        'x=2 or x=3',
+        'x=2; y=3',
+        'x=1; x=2; y=3; y=4',
+        'x=1; y=2; x=3',
+        'A=1; a=2',
+        '1; 2',
+    ],
 )
 def test_other_lists_have_no_solutions(text):
     assert not any(isinstance(item, Several) for item in read(text).items)
+
+
+@pytest.mark.parametrize(
+    ('gold', 'answer', 'result'),
+    [
+        ('x=1, y=2, x=3, y=4', 'x=1, x=3, y=2, y=4', True),
+        ('x_1=1, y_1=2, x_2=3, y_2=4', 'x_1=1, x_2=3, y_1=2, y_2=4', True),
+        ('x_1=1, y_1=2, x_2=3, y_2=4', 'x_1=3, y_1=4, x_2=1, y_2=2', False),
+        ('(1,2,3,4)', 'x_1=1, y_1=2, x_2=3, y_2=4', True),
+        ('(1,2)', '(y=2, x=1)', True),
+        ('(1,2)', '(b=1, a=2)', True),
+        ('(x=1, y=2)', '(y=2, x=1)', True),
+    ],
+)
+def test_a_list_with_commas_is_flat_beside_another(gold, answer, result):
+    assert equal(read(gold), read(answer), Exact()) is result

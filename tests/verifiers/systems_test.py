@@ -1,5 +1,7 @@
 """Systems of equations, and piecewise functions."""
 
+import time
+
 import pytest
 
 from passk_jax.verifiers.comparison import Exact, equal
@@ -15,7 +17,8 @@ from passk_jax.verifiers.reading import read
         r'\begin{cases} x&=1, \\ y&=2. \end{cases}',
         r'\left\{\begin{aligned} x &= 1 \\ y &= 2 \end{aligned}\right.',
         r'\left\{\begin{array}{rcl} x & = & 1 \\ y & = & 2 \end{array}\right.',
-        r'\begin{array}{l} x=1 \\ y=2 \end{array}',
+        r'\left\{\begin{aligned} x&=1 \\ y&=2 \end{aligned}\right\}',
+        r'\begin{array}{@{}l@{}} x=1\, \\ y=2 \end{array}',
     ],
 )
 def test_the_rows_of_a_system_are_a_list(text):
@@ -27,7 +30,9 @@ def test_the_rows_of_a_system_are_a_list(text):
     [
         r'\begin{aligned} S &= 2+3 \\ S &= 5 \end{aligned}',
         r'\begin{aligned} S &= 2+3 \\ &= 5 \end{aligned}',
+        r'\begin{aligned} S_n &= n^2 \\ S_5 &= 25 \end{aligned}',
         r'\begin{array}{c} 1 \\ 2 \end{array}',
+        r'\begin{array}{c} \sum_{i=1}^n x_i \\ \sum_{j=1}^m y_j \end{array}',
         r'\begin{cases} x & x>0 \\ 0 & x<0 \end{cases}',
     ],
 )
@@ -61,11 +66,18 @@ PARITY = piecewise(r'2 & n \text{ is odd}', r'0 & n \text{ is even}')
         (PARITY, f'f(n)={PARITY}', True),
     ],
 )
-def test_pieces_match_in_any_order_each_with_its_condition(gold, answer, result):
+def test_pieces_match_in_any_order_and_their_conditions_with_them(gold, answer, result):
     assert bool(equal(read(gold), read(answer), Exact())) is result
 
 
-def test_rows_without_a_condition_are_no_piecewise_function():
+def test_a_piecewise_function_has_a_value_and_a_condition_in_each_row():
     assert isinstance(read(GOLD), Several)
-    text = r'\begin{cases} x & x>0 \\ 0 & x<0 & 1 \end{cases}'
-    assert not isinstance(read(text), Several)
+    assert read(piecewise(r'x & \text{if} & x>0')) == read(piecewise('x & x>0'))
+    assert not isinstance(read(piecewise('x & x>0', '0 & x<0 & 1')), Several)
+    assert not isinstance(read(piecewise('1 & 2', '3 & 4')), Several)
+
+
+def test_the_time_is_linear_in_the_blanks():
+    start = time.process_time()
+    normal_form(rf'\begin{{cases}} a{" " * 4000}b \end{{cases}}')
+    assert time.process_time() - start < 1
