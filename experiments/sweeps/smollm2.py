@@ -29,8 +29,8 @@ The argument ``variant`` chooses other questions, of five seeds:
 * ``ablations``: a larger k with and without larger rates (``fig:sec3.4-test_lr``),
   noise rewards and the entropy bonus (``fig:sec3.1-noise``).
 * ``ablations_short``: the same arms in 60 steps, evaluated on 160 test problems. By
-  estimate, a seed takes one and a half hours of two cores with avx512_bf16, and three
-  hours of others. Compare within it only.
+  estimate, a seed takes one and a half hours of two cores with avx512_bf16; it took
+  two and a half hours of others. Compare within it only.
 * ``families``: fifteen sets instead of five, in 200 steps. ``python -m
   experiments.families --of=smollm2`` compares them.
 
