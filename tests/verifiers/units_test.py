@@ -62,6 +62,7 @@ def test_a_letter_is_a_variable_and_a_conjunction_no_unit(text):
         (r'\$2.5k', r'\$2,500', True),
         (r'\$3 bn', r'\$3B', True),
         (r'\$5M', '5M', True),
+        (r'\$5, \$6', r'\text{US$5, US$6}', True),
         (r'\$5k', r'5\text{k}', True),
         ('20m', r'\$20m', True),
         (r'5\,\Omega', r'5\text{ ohms}', True),
