@@ -11,7 +11,6 @@ from passk_jax.verifiers.relations import assigned
 _COORDINATES = frozenset('xyz')
 _ALPHABET = 'abcdefghijklmnopqrstuvwxyz'
 _INDEXED = re.compile(r'([A-Za-z]+)_.*')
-_INDEX = re.compile(r'_.*')
 
 
 def group_solutions(items: Sequence[Form], *, indices: bool = True) -> Several | None:
@@ -25,7 +24,7 @@ def group_solutions(items: Sequence[Form], *, indices: bool = True) -> Several |
         The solutions, joined by "or"; ``None`` for one name or one solution.
     """
     names = [assigned(item) if isinstance(item, Equation) else None for item in items]
-    letters = [name if indices else _INDEX.sub('', name) for name in names if name]
+    letters = [name if indices else name.partition('_')[0] for name in names if name]
     count = len(set(letters))
     if len(letters) < len(items) or not 1 < count < len(items):
         return None

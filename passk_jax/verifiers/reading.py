@@ -258,11 +258,12 @@ def _several(text: str, depth: int) -> Form | None:
         return None
     items = _items(parts, depth)
     words = ''.join(signs)
-    if re.search('or|vee|或|;', words) and (solutions := group_solutions(items)):
+    has_or = re.search('or|vee|或', words)
+    if (has_or or ';' in words) and (solutions := group_solutions(items)):
         return solutions
     letters = [match[1] for match in map(_MEMBER.match, parts) if match]
     joint = 'and' if re.search('and|wedge|[和且]', words) else ''
-    if not re.search('or|vee|或', words):
+    if not has_or:
         if joint and len(letters) > len(set(letters)):
             # In two sets at once.
             return _as_words(text)

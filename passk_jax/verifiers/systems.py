@@ -8,19 +8,20 @@ from passk_jax.verifiers.forms import Bracketed, Form, Several, Words
 _CASES = ('cases', 'dcases', 'rcases')
 _ALIGNMENTS = ('array', 'matrix', 'aligned', 'align', 'gathered')
 _LETTER = re.compile('[A-Za-z]')
-_PIECEWISE = re.compile(r'\\begin\{[dr]?cases\}(.*)\\end\{[dr]?cases\}', re.DOTALL)
+_OF_CASES = rf'\{{(?:{"|".join(_CASES)})\}}'
+_PIECEWISE = re.compile(rf'\\begin{_OF_CASES}(.*)\\end{_OF_CASES}', re.DOTALL)
+_IF = ('if', 'for', 'when', 'where')
+_IF_TEXT = rf'\\text\{{\s*(?:{"|".join(_IF)})\s*\}}'
 # What stands between a value and its condition.
 _BETWEEN = re.compile(r'\s*,?\s*&\s*,?\s*')
 # A column of its own between them.
-_COLUMN = re.compile(r'(&\s*\\text\{\s*(?:if|for|when|where)\s*\})\s*&')
+_COLUMN = re.compile(rf'(&\s*{_IF_TEXT})\s*&')
 _RELATION = re.compile(r'[=<>]|\\(?:le|ge|ne|in|equiv)(?![a-z])')
 _SIGNS_OF_TEXT = re.compile(r'\\text\{|[{}$,.;\s]+')
-_INTRODUCTION = re.compile(
-    r'\\text\{\s*(?:if|for|when|where)\s*\}\s*|(?:if|for)(?![A-Za-z])\s*'
-)
+_INTRODUCTION = re.compile(rf'{_IF_TEXT}\s*|(?:if|for)(?![A-Za-z])\s*')
 _ELSE = {'else': 'otherwise', 'elsewhere': 'otherwise'}
 # Words that a condition may have or not.
-_FILLERS = frozenset(('if', 'for', 'when', 'where', 'is', 'are'))
+_FILLERS = frozenset((*_IF, 'is', 'are'))
 
 _ENVIRONMENTS = '|'.join((*_CASES, *_ALIGNMENTS))
 SYSTEM = (
