@@ -38,7 +38,7 @@ FILES = {
     'size_generalization': ('',),
     'smollm2': (
         *('', 'variant=estimators', 'variant=stages', 'variant=ablations'),
-        'variant=families',
+        *('variant=ablations_short', 'variant=families'),
     ),
     'smollm2_rates': ('',),
     'visual': ('task=counting', 'task=maze'),
@@ -48,7 +48,6 @@ FILES = {
 # Sweeps whose runs are not done: each leaves with its results.
 PENDING = {
     ('smollm2', 'variant=ablations'),
-    ('smollm2', 'variant=ablations_short'),
     ('smollm2', 'variant=families'),
 }
 # One arm is blind from the start, and another has a second run.
